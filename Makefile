@@ -1,5 +1,5 @@
-# make help lists the targets. Everything except plugins-all, test-race, test-e2e and test-kube needs
-# Go alone.
+# `make help` lists the targets. All targets except plugins-all, test-race, test-e2e and test-kube need only
+# Go.
 
 GO          ?= go
 # Runs tests, with the arguments of go test. CI sets it to .ci/gotest.
@@ -8,16 +8,16 @@ FUZZTIME    ?= 30s
 BENCH       ?= .
 BENCHCOUNT  ?= 1
 ORACLECOUNT ?= 2000
-# The duration of a soak, its number of probes, and how often it kills an agent then.
+# The duration of a soak, its number of probes, and the number of kills afterwards.
 DURATION    ?= 10m
 PROBES      ?= 20000
 KILLS       ?= 100
-# Releases of the kubelet that the core and the handlers are compared with, beside the one that test/oracle requires.
+# Releases of the kubelet that test-oracle compares with, besides the release that test/oracle requires.
 RELEASES    ?= 1.35 1.37
-# Scenarios for each of them.
+# The number of scenarios for each of RELEASES.
 RELEASECOUNT ?= 500
-# The seed of the oracle's first scenario, the same in every run. 0 takes one from the clock, to
-# find new scenarios.
+# The seed of the oracle's first scenario, so that each run has the same scenarios. 0 takes a seed from the
+# clock, for new scenarios.
 ORACLESEED  ?= 1
 TIMEOUT     ?= 40m
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -36,7 +36,7 @@ CLANG ?= clang
 RUSTC ?= /usr/bin/rustc
 ASC   ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prober/assemblyscript/node_modules/.bin/asc
 
-# Modules of their own that need no more than Go.
+# Nested modules that need only Go.
 NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*/go.mod metrics/*/go.mod))
 
 # Systems of plugin authors, besides the one that make runs on: for them check only checks types, which is
@@ -110,10 +110,10 @@ run: build ## build and run the quickstart until Ctrl-C
 bin/quickstart:
 	$(GO) build -trimpath -o $@ ./examples/quickstart
 
-# Packages with assembly: their tests also run without it, as on processors that have none.
+# Packages with assembly. Their tests also run without it, as on processors that have none.
 PUREGO := ./core/internal/engine
 .PHONY: test
-test: ## every test that needs Go and nothing else
+test: ## all tests that need only Go
 	$(GOTEST) -timeout $(TIMEOUT) ./...
 	$(GOTEST) -timeout $(TIMEOUT) -tags purego $(PUREGO)
 	@set -e; for dir in $(NESTED); do echo "test $$dir"; (cd $$dir && $(GOTEST) -timeout $(TIMEOUT) ./...); done
@@ -125,12 +125,12 @@ UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/b
 # Tests that write files or run guests for minutes under the detector, and start no goroutine for it.
 UNRACED_TESTS := TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestFuelIsDeterministic|TestFullDiskKeepsPendingChanges
 .PHONY: test-race
-test-race: ## the tests of what is concurrent with the race detector (needs gcc)
+test-race: ## the tests of concurrent code with the race detector (needs gcc)
 	@set -e; all=$$($(GO) list -f './{{slice .ImportPath (len .Module.Path)}}' ./... | sed 's|//|/|'); \
 	CGO_ENABLED=1 $(GOTEST) -race -timeout $(TIMEOUT) -skip '^($(UNRACED_TESTS))$$' -exec 'env CGO_ENABLED=$(CGO_ENABLED)' $$(echo "$$all" | grep -vxF -e ./ $(UNRACED:%=-e ./%))
 
 .PHONY: test-oracle
-test-oracle: ## our core and handlers against the kubelet's own code, and the tests of bench, which builds it too
+test-oracle: ## compare our core and handlers with the kubelet's code; also the tests of bench, which uses that code too
 	cd bench && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./...
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests ./mutants ./release ./wire
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED)
@@ -140,33 +140,33 @@ test-oracle: ## our core and handlers against the kubelet's own code, and the te
 		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) ./wire -run 'Ports|Gate'; \
 	done
 
-# Takes four to seven minutes, and is not part of CI.
+# This takes four to seven minutes. It is not part of CI.
 .PHONY: test-mutants
-test-mutants: ## whether the oracle catches faults that are built into our core
+test-mutants: ## check that the oracle catches faults that are built into our core
 	cd test/oracle && $(GO) run ./mutants -scenarios=$(ORACLECOUNT)
 
 .PHONY: test-e2e
 test-e2e: build ## the tests against real servers; installs them
 	GOTEST='$(GOTEST)' test/e2e/run
 
-# All of them take two minutes, and ten more to build Kubernetes the first time.
+# All of them take two minutes. The first run takes ten minutes more, to build Kubernetes.
 .PHONY: test-kube
-test-kube: ## the tests against Kubernetes itself, in namespaces; needs Linux and root; installs and builds what is missing
+test-kube: ## the tests against Kubernetes, in namespaces; needs Linux and root; installs and builds missing programs
 	GOTEST='$(GOTEST)' test/kube/run
 
 .PHONY: test-kube-api
-test-kube-api: ## those that need the API server alone
+test-kube-api: ## the tests of test-kube that need only the API server
 	GOTEST='$(GOTEST)' test/kube/run api
 
 .PHONY: test-kube-cri
-test-kube-cri: ## those that need containerd alone
+test-kube-cri: ## the tests of test-kube that need only containerd
 	GOTEST='$(GOTEST)' test/kube/run cri
 
 .PHONY: test-kube-node
-test-kube-node: ## those that need a node
+test-kube-node: ## the tests of test-kube that need a node
 	GOTEST='$(GOTEST)' test/kube/run node
 
-# Takes twelve minutes, and is not part of CI.
+# This takes twelve minutes. It is not part of CI.
 .PHONY: test-arch
 test-arch: ## the tests of probe, core and the built-in handlers on 386, arm, arm64 and s390x; needs Linux; installs qemu-user
 	GO='$(GO)' GOTEST='$(GOTEST)' test/arch/run
@@ -175,13 +175,13 @@ test-arch: ## the tests of probe, core and the built-in handlers on 386, arm, ar
 screenshots: ## docs/images, by the browser that test/e2e/run installs
 	cd test/e2e/browser && $(GO) test -count=1 -run Pictures . -args -images=$(CURDIR)/docs/images
 
-# Takes half a day.
+# This takes half a day.
 .PHONY: verify
-verify: ## what takes too long for CI; VERIFY has steps, all by default; its table is in docs/reliability.md
+verify: ## the checks that take too long for CI, or those in VERIFY; writes the results to docs/reliability.md
 	$(GO) run ./test/verify $(VERIFY)
 
 .PHONY: soak
-soak: build bin/soak ## bin/prober with PROBES probes for DURATION, with change and faults; then KILLS kills; needs Linux
+soak: build bin/soak ## bin/prober with PROBES probes for DURATION, with changes and faults; then KILLS kills; needs Linux
 	bin/soak -duration=$(DURATION) -probes=$(PROBES) -kills=$(KILLS)
 
 .PHONY: bin/soak
@@ -208,9 +208,9 @@ check: ## formatting, vet, lint, go.mod, go fix; types for PLATFORMS and ARCHES
 	cd test/kube && GOOS=linux $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/kube/tools && $(GO) mod tidy -diff
 
-# With an empty build cache it takes five minutes, and is not part of CI.
+# With an empty build cache this takes five minutes. It is not part of CI.
 .PHONY: check-platforms
-check-platforms: ## builds prober for PLATFORMS, and vets it for darwin and windows
+check-platforms: ## build prober for PLATFORMS, and vet it for darwin and windows
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "check for $$platform"; export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		$(GO) build -o /dev/null ./cmd/prober; \
@@ -218,14 +218,14 @@ check-platforms: ## builds prober for PLATFORMS, and vets it for darwin and wind
 	done
 
 .PHONY: check-arch
-check-arch: ## builds and vets the packages of LIBRARY for ARCHES; not part of CI
+check-arch: ## build and vet the packages of LIBRARY for ARCHES; not part of CI
 	@set -e; for arch in $(ARCHES); do \
 		echo "check for linux/$$arch"; export GOOS=linux GOARCH=$$arch GOARM=7; \
 		$(GO) build $(LIBRARY); $(GO) vet $(LIBRARY); \
 	done
 
 .PHONY: check-min
-check-min: ## that nothing raises the versions that go.mod names, also for an embedder, and the tests of the library
+check-min: ## check that the versions in go.mod are used, also by embedders; the tests of the library with them
 	GO='$(GO)' GOTEST='$(GOTEST)' TIMEOUT='$(TIMEOUT)' LIBRARY='$(LIBRARY) ./handlers/wasm/... ./sdk/...' test/min/run
 
 .PHONY: docs
@@ -236,14 +236,14 @@ docs: ## the generated pages and tables of docs
 bench: ## benchmarks of the parts, in benchstat's format
 	$(GO) test -run '^$$' -bench '$(BENCH)' -count $(BENCHCOUNT) -timeout 30m ./...
 
-# Scenarios with a record in bench/records are left out: BENCHFLAGS=-again measures them again, and
-# BENCHFLAGS='-again -scenario http,tcp' some of them.
+# Scenarios with a record in bench/records are skipped. BENCHFLAGS=-again measures all of them again, and
+# BENCHFLAGS='-again -scenario http,tcp' only some.
 .PHONY: bench-history
 bench-history: ## 30 days of 10,000 probes: size, writes and reports of the history; takes half an hour
 	PROBER_HISTORY_DAYS=30 $(GO) test -count=1 -timeout 90m -run '^TestThirtyDays$$' -v ./agent/history
 
 .PHONY: bench-peers
-bench-peers: ## docs/performance.md: prober beside the kubelet's own code; takes 25 minutes, needs Linux
+bench-peers: ## docs/performance.md: prober compared with the kubelet's code; takes 25 minutes; needs Linux
 	cd bench && $(GO) run -tags k8s136 ./cmd/bench $(BENCHFLAGS)
 
 .PHONY: bench-scale
@@ -258,20 +258,20 @@ fuzz: ## every fuzz target for FUZZTIME each
 		done; \
 	done
 
-# The same commit and Go version give the same bytes. A changed file makes the version end in
-# -dirty.
 # Hugo is built from its module: three minutes the first time.
 .PHONY: site
 site: ## bin/site: the documents as a site; fails for a link that leads nowhere
 	cd internal/site && $(GO) run $(HUGO) --quiet --noBuildLock --cleanDestinationDir --destination $(CURDIR)/bin/site
 
+# Releases are reproducible: the same commit and Go version give the same bytes. With changed files the
+# version ends in -dirty.
 RELEASE = $(GO) run ./internal/release -go '$(GO)' -version '$(VERSION)' -date "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" -out dist
 .PHONY: release
 release: site ## dist: archives for RELEASE_PLATFORMS, Debian packages, container image, SBOMs, documents, checksums
 	$(RELEASE) -platforms '$(RELEASE_PLATFORMS)' -site bin/site
 
 .PHONY: image
-image: ## dist for the architecture of this machine alone, without documents: archive, Debian package, container image
+image: ## dist for the architecture of this machine only, without documents: archive, Debian package, container image
 	$(RELEASE) -platforms linux/$$($(GO) env GOHOSTARCH)
 
 .PHONY: deb

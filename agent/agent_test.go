@@ -59,7 +59,7 @@ func TestUnsavedStateShowsInReadyzAndMetrics(t *testing.T) {
 	if err := os.Rename(away, state); err != nil {
 		t.Fatal(err)
 	}
-	r.lines.await(t, next, "no state waits to be saved any more")
+	r.lines.await(t, next, "all state is saved again")
 	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "[!]state") {
 		t.Error(body)
 	}

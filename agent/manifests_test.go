@@ -171,7 +171,7 @@ func TestRefusedProbeOfDelayedPodIsRetriedWithNextPlugin(t *testing.T) {
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2", refuse: 1}.plugin("demo", "2.0.0"))
 	_, next = r.lines.await(t, next, "plugin loaded", "version=2.0.0")
 	write(t, goOn, "")
-	_, next = r.lines.await(t, next, "pods were applied in part", "the plugin does not take this config")
+	_, next = r.lines.await(t, next, "pods were applied in part", "the plugin does not accept this config")
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
 	awaitProbe(t, events, "its first attempt", func(p *streamedProbe) bool {
 		return p.Pod == "late" && p.Last != nil && p.Last.Output == "v3"

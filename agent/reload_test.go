@@ -137,7 +137,7 @@ func TestBadPluginChangesNothing(t *testing.T) {
 		{"is no module", []byte("oops"), "not a WebAssembly module"},
 		{"traps at its start", guestSpec{trapsStart: true}.plugin("demo", "9.0.0"), `plugin \"demo\": _initialize: wasm error: unreachable (` + file + ")"},
 		{"traps when it is tried", guestSpec{trapsProbe: true}.plugin("demo", "9.0.0"), `plugin \"demo\": wasm error: unreachable (` + file + ")"},
-		{"refuses a live config", guestSpec{refuse: 1}.plugin("demo", "9.0.0"), "the configs of 1 of 1 probes are refused: the plugin does not take this config"},
+		{"refuses a live config", guestSpec{refuse: 1}.plugin("demo", "9.0.0"), "the configs of 1 of 1 probes are refused: the plugin does not accept this config"},
 		{"has another name", guestSpec{}.plugin("other", "9.0.0"), "is the file of the plugin \\\"demo\\\", which keeps running"},
 		{"asks for a missing capability", guestSpec{}.plugin("demo", "9.0.0\nmode: pooled"), "mode"},
 	} {

@@ -152,7 +152,6 @@ GET  /api/v1/agent                version, and problems of the agent
 GET  /api/v1/plugins              versions, generations, errors, shadows
 GET  /api/v1/notifications        receivers of notifications, and their status
 GET  /openapi.json                describes all of this
-GET  /docs/                       the documents of this version
 GET  /metrics                     for Prometheus
 GET  /probe                       ?module=&target=, as blackbox_exporter has it, with --blackbox-config; debug=true
 GET  /healthz /livez /readyz      each with ?verbose
@@ -166,7 +165,11 @@ POST /-/reload                    read everything again, as SIGHUP does
 
 func serveIndex(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(index))
+	text := index
+	if page.HasDocuments() {
+		text = strings.Replace(text, "GET  /metrics ", "GET  /docs/                       the documents of this version\nGET  /metrics ", 1)
+	}
+	_, _ = w.Write([]byte(text))
 }
 
 func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {

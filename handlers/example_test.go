@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A program registers a handler of its own, and binds it by its name.
+// ExampleRegistry registers a custom handler, and binds it by name.
 func ExampleRegistry() {
 	queued := 3
 	backlog := probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {

@@ -28,7 +28,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// attempt is what an attempt has told.
+// attempt has the results of an attempt.
 type attempt struct {
 	out   probe.Outcome
 	err   error
@@ -36,7 +36,7 @@ type attempt struct {
 	took  time.Duration
 }
 
-// waiting returns what the attempt was waiting for, by its details.
+// waiting returns the field "waiting" of the attempt's details.
 func (a *attempt) waiting() string {
 	var details struct{ Waiting string }
 	_ = json.Unmarshal([]byte(a.out.Details), &details)
@@ -71,7 +71,7 @@ var (
 	bare       = regexp.MustCompile(`^(context deadline exceeded|context canceled|i/o timeout|EOF|<nil>)?$`)
 )
 
-// isLine returns why text is not one readable line of a bounded length.
+// isLine returns an error unless text is one readable line of bounded length.
 func isLine(text string) error {
 	switch {
 	case !utf8.ValidString(text):
@@ -84,7 +84,7 @@ func isLine(text string) error {
 	return nil
 }
 
-// isExplanation returns why text explains nothing.
+// isExplanation returns an error unless text is a valid explanation of an attempt that took took.
 func isExplanation(text string, took time.Duration) error {
 	if err := isLine(text); err != nil {
 		return err
@@ -106,19 +106,19 @@ func isExplanation(text string, took time.Duration) error {
 	return nil
 }
 
-// side is a handler, and a server that it probes.
+// side is a handler with a server that it probes.
 type side struct {
 	name    string
 	handler probe.Handler
 	serve   func(t *testing.T, p *peer)
-	inside  bool              // bytes are counted inside TLS, by the plugin
-	parts   map[string]string // what an attempt waits for, by the part of the exchange
-	deaf    string            // the phase in which it waits if the server reads nothing; "" if it says too little
-	redials bool              // a connection that fails does not end the attempt
-	second  bool              // the second connection is the one that matters
+	inside  bool              // the plugin counts bytes inside TLS
+	parts   map[string]string // pattern of the explanation, by the unfinished part of the exchange
+	deaf    string            // the phase in which an attempt waits if the server reads nothing; "" if it sends too little
+	redials bool              // a failed connection does not end the attempt
+	second  bool              // the second connection is checked
 }
 
-// probes makes the handlers. dial and look up replace the functions of the system if they are not nil.
+// probes makes the handlers.
 type probes struct {
 	builtin builtin.Config
 	plugins map[string]probe.Preparer
@@ -166,7 +166,7 @@ func bound(t *testing.T, handler probe.Preparer, config string) probe.Handler {
 	return h
 }
 
-// long is more than what fits into the buffers of a connection whose peer does not read.
+// long does not fit into the buffers of a connection whose peer does not read.
 var long = strings.Repeat("x", 40<<10)
 
 // sides returns all handlers with their servers.
@@ -230,11 +230,11 @@ func (p *probes) sides(t *testing.T) []side {
 	}
 }
 
-// timeouts are for attempts at servers that never answer. A slow machine may need a longer one to come to
-// the part of the exchange in which the server gets silent.
+// timeouts are for attempts at servers that never answer. A slow machine may need a longer one to reach
+// the part of the exchange at which the server stops answering.
 var timeouts = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 8 * time.Second, 30 * time.Second}
 
-// crowd runs subtests that wait most of the time, more of them at a time than -parallel allows.
+// crowd runs subtests that wait most of the time. More of them run concurrently than -parallel allows.
 type crowd struct {
 	t       *testing.T
 	places  chan struct{}
@@ -257,7 +257,7 @@ func (c *crowd) run(name string, test func(t *testing.T)) {
 	})
 }
 
-// check checks everything that an attempt at a peer has told.
+// check checks all texts of an attempt at a peer.
 func (s *side) check(t *testing.T, p *peer, a *attempt) {
 	t.Helper()
 	bad := func(what, text string, err error) {
@@ -268,7 +268,7 @@ func (s *side) check(t *testing.T, p *peer, a *attempt) {
 			bad("the error", a.err.Error(), err)
 		}
 	}
-	if a.out.Result != probe.Success && s.name != "exec" { // that is what the server or the command has said
+	if a.out.Result != probe.Success && s.name != "exec" { // the output of a Success comes from the server or the command
 		if err := isLine(a.out.Output); err != nil {
 			bad("the output", a.out.Output, err)
 		}
@@ -314,7 +314,7 @@ func (s *side) check(t *testing.T, p *peer, a *attempt) {
 	if !strings.HasPrefix(waiting, last.Name+" ") && !strings.HasPrefix(waiting, last.Name+": ") {
 		bad("the wait", waiting, fmt.Errorf("is not of the last event"))
 	}
-	if p == nil || last.Name == "guest" { // which has no place
+	if p == nil || last.Name == "guest" { // has no address
 		return
 	}
 	if !strings.Contains(waiting, "127.0.0.1:"+strconv.Itoa(p.port)) {
@@ -325,11 +325,12 @@ func (s *side) check(t *testing.T, p *peer, a *attempt) {
 	}
 }
 
-// farewell is how many bytes a client may send after the end of an attempt: alerts of TLS, resets of HTTP/2.
+// farewell is how many bytes a client may send after the end of an attempt, such as TLS alerts and HTTP/2
+// resets.
 const farewell = 256
 
-// checkBytes compares the bytes in a text with what the peer has counted, and returns an error that cannot be explained.
-// lags reports whether the attempt has sent more than it says, as when it ends during a write.
+// checkBytes compares the numbers of bytes in a text with the counts of the peer. lags reports whether
+// the attempt has sent more than the text says, which is possible if it ended during a write.
 func (s *side) checkBytes(p *peer, waiting string) (lags bool, err error) {
 	said, got, ok := p.counts()
 	counts := byteCounts.FindStringSubmatch(waiting)
@@ -346,12 +347,12 @@ func (s *side) checkBytes(p *peer, waiting string) (lags bool, err error) {
 	}
 }
 
-// phaseOf are the phases that an attempt traces as the unfinished ones, by the first word of its wait.
+// phaseOf maps the first word of a wait to the phases that may be unfinished.
 var phaseOf = map[string][]string{
 	"dns": {"dns"}, "dial": {"connect"}, "tls": {"tls"}, "http": {"first byte", "headers"}, "body": {"body"}, "http2": {"settings"}, "grpc": {"call"},
 }
 
-// checkPhase checks that the phase which is not finished is the one that the attempt waits for.
+// checkPhase checks that the unfinished phase matches the wait of the attempt.
 func checkPhase(t *testing.T, a *attempt) {
 	t.Helper()
 	first, _, _ := strings.Cut(a.waiting(), " ")
@@ -366,7 +367,7 @@ func checkPhase(t *testing.T, a *attempt) {
 	}
 }
 
-// awaits makes attempts with longer and longer timeouts, until one waits for what pattern says.
+// awaits makes attempts with increasing timeouts, until the explanation of one matches pattern.
 func (s *side) awaits(t *testing.T, p *peer, at, pattern string) {
 	t.Helper()
 	want := regexp.MustCompile(strings.ReplaceAll(pattern, "AT", regexp.QuoteMeta(at)))
@@ -414,7 +415,7 @@ func (s *side) ends(t *testing.T, p *peer, timeout time.Duration) {
 	}
 }
 
-// isCancelled cancels an attempt when its peer has come to the cut.
+// isCancelled cancels an attempt when its peer has reached the cut.
 func (s *side) isCancelled(t *testing.T, p *peer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -437,7 +438,7 @@ func (s *side) isCancelled(t *testing.T, p *peer) {
 	}
 }
 
-// cuts returns where peers break off: beside each end of a part, and at many places of a handshake.
+// cuts returns the positions at which peers break off: around the end of each part, and many in a handshake.
 func cuts(healthy *peer) (all []int) {
 	begin := 0
 	for _, m := range healthy.marks {
@@ -451,7 +452,7 @@ func cuts(healthy *peer) (all []int) {
 		all = append(all, begin+1, m.said-1)
 		begin = m.said
 	}
-	if interpreter { // a handshake takes a guest seconds then
+	if interpreter { // a guest takes seconds for a handshake
 		all = nil
 		for _, m := range healthy.marks {
 			all = append(all, m.said-1)
@@ -461,7 +462,8 @@ func cuts(healthy *peer) (all []int) {
 	return slices.DeleteFunc(slices.Compact(all), func(cut int) bool { return healthy.partAt(cut) == "" })
 }
 
-// Every text that an attempt leaves says what happened, whatever the server does, and wherever.
+// TestExplanations checks that every text of an attempt explains what happened, for every fault of a
+// server in every part of the exchange.
 func TestExplanations(t *testing.T) {
 	cache := filepath.Join(t.TempDir(), "cache")
 	t.Run("servers", func(t *testing.T) { explainServers(t, cache) })
@@ -479,7 +481,7 @@ func explainServers(t *testing.T, cache string) {
 		healthy := &peer{second: s.second}
 		s.serve(t, healthy)
 		s.ends(t, healthy, 5*time.Minute)
-		if s.parts == nil { // it says nothing
+		if s.parts == nil { // the server sends nothing
 			continue
 		}
 		<-healthy.finished
@@ -532,7 +534,7 @@ func explainLookUps(t *testing.T, cache string) {
 	for name, text := range map[string]string{"silent": "", "garbage": noise} {
 		probes := newProbes(t, cache, nil, resolver(t, text))
 		for _, s := range probes.sides(t) {
-			if interpreter && s.name == "plugin that sends much" { // it computes for long, and looks up as the others do
+			if interpreter && s.name == "plugin that sends much" { // it is slow, and looks names up like the others
 				continue
 			}
 			all.run(s.name+"/"+name, func(t *testing.T) {
@@ -624,7 +626,7 @@ func (k *ticks) add(text string) {
 	k.all = append(k.all, text)
 }
 
-// explainNoShutdown checks that a shutdown tells nothing of the attempts that it cuts off.
+// explainNoShutdown checks that a shutdown reports nothing about the attempts that it ends.
 func explainNoShutdown(t *testing.T, cache string) {
 	all := newCrowd(t)
 	defer all.running.Wait()
@@ -647,7 +649,7 @@ func explainNoShutdown(t *testing.T, cache string) {
 	}
 }
 
-// isShutDown shuts a group down when its attempt at the peer has come to the cut.
+// isShutDown shuts a group down when its attempt at the peer has reached the cut.
 func (s *side) isShutDown(t *testing.T, p *peer) {
 	t.Helper()
 	seen := new(ticks)

@@ -2,5 +2,5 @@
 
 package handlers_test
 
-// interpreter is whether guests are interpreted, since they load fast under the race detector then.
+// interpreter reports whether guests are interpreted, so that they load fast under the race detector.
 const interpreter = false

@@ -24,42 +24,42 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// fault is how a peer misbehaves, in place of the rest of its answer.
+// fault is the misbehaviour of a peer, in place of the rest of its answer.
 type fault string
 
 const (
-	silent  fault = "silent"  // says nothing more
-	drips   fault = "drips"   // says all but the last byte of its message, one by one
-	closes  fault = "closes"  // ends its side
+	silent  fault = "silent"  // sends nothing more
+	drips   fault = "drips"   // sends all but the last byte of its message, byte by byte
+	closes  fault = "closes"  // closes the connection
 	resets  fault = "resets"  // resets the connection
-	garbage fault = "garbage" // says something else, and then nothing
+	garbage fault = "garbage" // sends noise, and then nothing
 )
 
-// noise is what a peer says that talks nonsense.
+// noise is the text that a peer with the fault garbage sends.
 const noise = "\x00\xff\xfe\x1b[31m\u202e\x80noise\r\n\r\n\t.\n"
 
-// peer is a server on loopback. On a connection it says what a healthy server says, up to so many bytes.
-// Then it does what its fault is. A peer without a fault is healthy.
+// peer is a server on loopback. On a connection it sends the same as a healthy server, up to cut bytes.
+// Then it misbehaves as its fault says. A peer without a fault is healthy.
 type peer struct {
 	fault fault
 	cut   int
 	deaf  bool // it reads nothing
 	port  int
 
-	second bool // connections are healthy until they are asked for the path after a redirect
+	second bool // a connection is healthy until the path after a redirect is requested
 
-	ends  context.Context // with the test
+	ends  context.Context // ends with the test
 	mu    sync.Mutex
 	conns []*cutConn
-	stuck chan struct{} // closed when the first connection has come to the cut
+	stuck chan struct{} // closed when the first connection has reached the cut
 	once  sync.Once
-	marks []mark // of a healthy peer
+	marks []mark // recorded by a healthy peer
 
 	finish   sync.Once
-	finished chan struct{} // closed when a healthy peer has noted all of its marks
+	finished chan struct{} // closed when a healthy peer has recorded all of its marks
 }
 
-// mark is how many bytes a healthy peer has said at the end of a part of its exchange.
+// mark is the number of bytes that a healthy peer has sent at the end of a part of its exchange.
 type mark struct {
 	part string
 	said int
@@ -70,12 +70,12 @@ type cutConn struct {
 	net.Conn
 	of        *peer
 	said, got atomic.Int64
-	over      atomic.Bool  // what comes after the cut is not said
-	first     atomic.Int64 // bytes of the first write
+	over      atomic.Bool  // the cut was reached, and nothing more is sent
+	first     atomic.Int64 // number of bytes of the first write
 	healthy   bool
 }
 
-// listen begins to listen on loopback.
+// listen starts to listen on loopback.
 func (p *peer) listen(t *testing.T) net.Listener {
 	t.Helper()
 	listen := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
@@ -109,7 +109,7 @@ func (l *cutListener) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// Read counts what the client has said.
+// Read counts the bytes that the client has sent.
 func (c *cutConn) Read(b []byte) (int, error) {
 	if c.of.deaf {
 		c.of.isStuck()
@@ -121,7 +121,7 @@ func (c *cutConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// say says b. The bytes count before the client can have them.
+// say sends b. It counts the bytes before the client can receive them.
 func (c *cutConn) say(b []byte) (int, error) {
 	c.said.Add(int64(len(b)))
 	n, err := c.Conn.Write(b)
@@ -129,7 +129,7 @@ func (c *cutConn) say(b []byte) (int, error) {
 	return n, err
 }
 
-// Write says b, up to the cut.
+// Write sends b, up to the cut.
 func (c *cutConn) Write(b []byte) (int, error) {
 	left := c.of.cut - int(c.said.Load())
 	switch {
@@ -158,7 +158,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close leaves a connection open that is to say nothing more.
+// Close leaves the connection open if the cut was reached.
 func (c *cutConn) Close() error {
 	if c.over.Load() && c.of.ends.Err() == nil {
 		go func() {
@@ -183,7 +183,7 @@ func (c *cutConn) drip(b []byte) {
 
 func (p *peer) isStuck() { p.once.Do(func() { close(p.stuck) }) }
 
-// note notes a mark of the only connection.
+// note records a mark of the only connection.
 func (p *peer) note(part string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,10 +192,10 @@ func (p *peer) note(part string) {
 	}
 }
 
-// isFinished notes that there are no more marks.
+// isFinished records that there are no more marks.
 func (p *peer) isFinished() { p.finish.Do(func() { close(p.finished) }) }
 
-// partAt returns the part of the exchange of a healthy peer that a peer with a cut does not finish.
+// partAt returns the part of a healthy peer's exchange that is unfinished at a cut.
 func (p *peer) partAt(cut int) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +216,8 @@ func (p *peer) close() {
 	}
 }
 
-// counts returns how many bytes the last connection has said and got; ok is false without one.
+// counts returns the numbers of bytes that the last connection has sent and received. ok is false if
+// there is none.
 func (p *peer) counts() (said, got int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,7 +228,7 @@ func (p *peer) counts() (said, got int64, ok bool) {
 	return c.said.Load(), c.got.Load(), true
 }
 
-// serverTLS is the TLS of peers, whose certificate is one of httptest.
+// serverTLS returns the TLS configuration of peers, with the certificate of httptest.
 func serverTLS(protocols ...string) *tls.Config {
 	s := httptest.NewUnstartedServer(nil)
 	s.StartTLS()
@@ -237,10 +238,10 @@ func serverTLS(protocols ...string) *tls.Config {
 	return c
 }
 
-// notes returns secure for a server that notes the end of its part of the handshake.
+// notes returns a copy of secure that records the end of the server's part of the handshake.
 func (p *peer) notes(secure *tls.Config) *tls.Config {
 	own := secure.Clone()
-	own.VerifyConnection = func(tls.ConnectionState) error { // before it reads the end of the client's
+	own.VerifyConnection = func(tls.ConnectionState) error { // called before the client's last message is read
 		p.note("tls")
 		return nil
 	}
@@ -256,7 +257,7 @@ const (
 // connKey is the key of the connection in the context of a request.
 type connKey struct{}
 
-// serveWeb serves HTTP/1.1, and HTTP/2 over TLS that agrees on it.
+// serveWeb serves HTTP/1.1, and HTTP/2 if TLS negotiates it.
 func serveWeb(t *testing.T, p *peer, secure *tls.Config) {
 	l := p.listen(t)
 	if secure != nil {
@@ -306,7 +307,7 @@ func serveHealth(t *testing.T, p *peer, secure *tls.Config) {
 	t.Cleanup(func() { p.close(); s.Stop(); serving.Wait() })
 }
 
-// noteSettings notes the marks of a call of gRPC, whose settings come alone without TLS.
+// noteSettings records the marks of a gRPC call. Without TLS, the settings are sent alone.
 func (p *peer) noteSettings(secure bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -321,7 +322,7 @@ func (p *peer) noteSettings(secure bool) {
 	p.marks = []mark{{"settings", int(c.first.Load())}, {"call", int(c.said.Load()) + 1}}
 }
 
-// serveLines greets, reads a line and answers it. Before TLS of STARTTLS it does so too.
+// serveLines sends a greeting, reads a line and answers it. With start, it does so before STARTTLS too.
 func serveLines(t *testing.T, p *peer, secure *tls.Config, start bool) {
 	l := p.listen(t)
 	var serving sync.WaitGroup
@@ -366,12 +367,12 @@ func serveLines(t *testing.T, p *peer, secure *tls.Config, start bool) {
 	t.Cleanup(func() { _ = l.Close(); p.close(); serving.Wait() })
 }
 
-// smallReceiveBuffer has a socket receive little before it is read.
+// smallReceiveBuffer sets a small receive buffer.
 func smallReceiveBuffer(fd uintptr) {
 	_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2048)
 }
 
-// smallSendBuffer connects with a buffer that is soon full.
+// smallSendBuffer dials a connection with a small send buffer.
 func smallSendBuffer(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if tcp, ok := conn.(*net.TCPConn); ok {
@@ -380,7 +381,7 @@ func smallSendBuffer(ctx context.Context, network, address string) (net.Conn, er
 	return conn, err
 }
 
-// fullQueue listens on a port whose queue of connections is full: dials get no answer.
+// fullQueue listens on a port with a full queue, so that dials get no answer.
 func fullQueue(t *testing.T) (port int) {
 	t.Helper()
 	fd, port := bind(t)
@@ -395,14 +396,14 @@ func fullQueue(t *testing.T) (port int) {
 	return port
 }
 
-// closedPort returns a port on which nobody listens, and which nobody else gets during the test.
+// closedPort returns a port without a listener. It stays reserved during the test.
 func closedPort(t *testing.T) (port int) {
 	t.Helper()
 	_, port = bind(t)
 	return port
 }
 
-// bind returns a socket that has a port of loopback, and does not listen.
+// bind returns a socket that is bound to a port of loopback and does not listen.
 func bind(t *testing.T) (fd, port int) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -420,7 +421,7 @@ func bind(t *testing.T) (fd, port int) {
 	return fd, bound.(*syscall.SockaddrInet4).Port
 }
 
-// resolver returns a resolver that asks a server which answers each question with text, or not at all.
+// resolver returns a resolver whose server answers each question with text, or not at all if text is empty.
 func resolver(t *testing.T, text string) *net.Resolver {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")

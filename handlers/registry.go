@@ -1,11 +1,10 @@
-// Package handlers finds the handler that carries out a probe by its name.
+// Package handlers has a registry of handlers by name.
 //
 // A [Registry] is a value: two managers in one program may have different handlers, and no handler
-// registers itself. The built-in handlers are in handlers/builtin, those that run WebAssembly
-// plugins in handlers/wasm, and those that run plugins as processes in handlers/process. Four
-// packages wrap any handler: handlers/replace replaces it while probes use it, handlers/shadow
-// compares it with another one, handlers/quarantine pauses it while it is broken, and handlers/limit
-// bounds its attempts in flight.
+// registers itself. handlers/builtin has the built-in handlers, handlers/wasm runs WebAssembly plugins, and
+// handlers/process runs plugins as processes. Four packages wrap any handler: handlers/replace replaces it
+// while probes use it, handlers/shadow compares it with another one, handlers/quarantine pauses it while it
+// is broken, and handlers/limit bounds its attempts in flight.
 package handlers
 
 import (
@@ -35,8 +34,8 @@ type entry struct {
 	origin  string
 }
 
-// Register adds h under name. origin is "built in" or the path of a file. A name that is taken is
-// an error with the origin of the handler that has it.
+// Register adds h under name. origin is "built in" or the path of a file. If the name is taken, the error
+// contains the origin of the handler that has it.
 func (r *Registry) Register(name, origin string, h probe.Handler) error {
 	if name == "" || h == nil {
 		return fmt.Errorf("register handler %q of %s: a name and a handler are required", name, origin)
@@ -53,8 +52,8 @@ func (r *Registry) Register(name, origin string, h probe.Handler) error {
 	return nil
 }
 
-// Remove removes the handler called name and returns it, nil if there is none. It does not close
-// it.
+// Remove removes the handler called name and returns it, or nil if there is none. It does not close the
+// handler.
 func (r *Registry) Remove(name string) probe.Handler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +98,8 @@ func (r *Registry) Prepare(name string, config []byte, target probe.Target) (pro
 	return bound, nil
 }
 
-// Close closes every handler that is an [io.Closer] and empties the registry. A Close that panics is an error.
+// Close closes every handler that is an [io.Closer] and empties the registry. A Close that panics is an
+// error.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	entries := r.entries
@@ -118,7 +118,7 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-// UnknownError is the error of a name that no handler has.
+// UnknownError is the error for a name without a handler.
 type UnknownError struct {
 	Name  string   // "" if no name was given
 	Known []string // all names, sorted

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// fake is a handler that remembers what it was prepared with.
+// fake is a handler that records the arguments of Prepare.
 type fake struct {
 	config string
 	target probe.Target

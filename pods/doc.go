@@ -1,6 +1,6 @@
 // Package pods is the interface between an agent and its source of pods, so that neither imports
-// the other. An agent has one source; pods/local is one.
+// the other. An agent has one source, such as pods/local or pods/kube.
 //
-// Read [Host] first: what the agent offers to the source. Then read [Source]: what the source offers to
+// Read [Host] first, which the agent provides to the source. Then read [Source], which the source provides to
 // the agent.
 package pods

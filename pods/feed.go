@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Feed sends the changes of pods to any number of readers, and waits for none of them. The zero value
+// Feed sends the changes of pods to any number of readers, without waiting for them. The zero value
 // is ready to use. It is safe for concurrent use.
 type Feed struct {
 	mu     sync.Mutex
 	queues map[*changeQueue]struct{}
 }
 
-// Changed sends pod with its present status. It reads the status with the lock held: of two
-// goroutines that send changes, the second must not send the older status. A removed pod has no
-// status, and nothing is sent.
+// Changed sends pod with its present status, which present returns. It reads the status with the lock held, so
+// that concurrent calls do not send an older status last. It sends nothing for a removed pod, which has no
+// status.
 func (f *Feed) Changed(pod *v1.Pod, present func(types.UID) (v1.PodStatus, bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,9 +43,8 @@ func (f *Feed) sendLocked(c Change) {
 	}
 }
 
-// Watch returns the changes of all pods from the first read until ctx ends, beginning with those that
-// all returns. A slow reader blocks nothing: it gets the newest state of each pod. The pods are
-// read-only.
+// Watch returns the pods that all returns, and then the changes of all pods until ctx ends. It begins at the first
+// read. A slow reader blocks nothing: it gets the newest state of each pod. The pods are read-only.
 func (f *Feed) Watch(ctx context.Context, all func() []v1.Pod) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		q := f.attach()
@@ -131,7 +130,7 @@ func (q *changeQueue) take() (c Change, ok bool) {
 	return c, true
 }
 
-// withStatus returns pod with the status. The result shares the rest with pod: both are read-only.
+// withStatus returns a shallow copy of pod with the status. Both pods are read-only.
 func withStatus(pod *v1.Pod, status v1.PodStatus) *v1.Pod {
 	shown := *pod
 	shown.Status = status

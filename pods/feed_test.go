@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Of two goroutines that change the status of a pod, the first may send its change last.
+// Two goroutines that change the status of a pod may send their changes in reverse order.
 func TestLateChangeHasPresentStatus(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	present, known := v1.PodStatus{Phase: v1.PodRunning}, true

@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// Host is what an agent offers to its source of pods. All fields are set. All functions are
-// safe for concurrent use unless they say otherwise. Before the source's Start, only Begin and
+// Host has the functions that an agent provides to its source of pods. All fields are set. All functions are
+// safe for concurrent use unless documented otherwise. Before the source's Start, only Begin and
 // Check may be called.
 //
 // The source decides which pods are desired, and adds them to the manager. The agent does the
@@ -46,9 +46,10 @@ type Host struct {
 	// Refused ends an attempt that changed nothing, because of err. It returns err joined with
 	// further errors; if ctx has ended, its cause.
 	Refused func(ctx context.Context, r Reload, err error) error
-	// Applied ends an attempt after which the manager has the desired pods. The agent looks at
-	// each of them once: a pod that has not changed is the same as in the call before. err is what could not be applied; nil if all was. It returns err
-	// joined with further errors; if ctx has ended, its cause.
+	// Applied ends an attempt after which the manager has the desired pods. An unchanged pod must be the
+	// same object as in the previous call: the agent processes each object once. err has the errors of
+	// pods or probes that could not be applied; nil if there are none. Applied returns err joined with further
+	// errors; if ctx has ended, its cause.
 	Applied func(ctx context.Context, r Reload, pods []*declared.Pod, err error) error
 	// RequestReload requests a call of the source's Reload, if it has one. It returns at
 	// once. Requests before the call are coalesced.
@@ -58,18 +59,18 @@ type Host struct {
 	Restarted func(Restart)
 }
 
-// Doubtful is the message of a warning about a field of a file that is accepted. Its attribute place has the
+// Doubtful is the log message of a warning about an accepted field of a file. Its attribute place has the
 // file, the line, the field and the reason.
 const Doubtful = "doubtful field"
 
 // Reload is a request to apply the desired pods.
 type Reload struct {
 	Cause string // for the log
-	// All requests a check of all pods, including those that have not changed since the last
-	// attempt: a caller waits for the result.
+	// All requests a check of all pods, including pods that have not changed since the last attempt. It is
+	// set if a caller waits for the result.
 	All bool
-	// Routine is an attempt for some pods that have changed, of which a node has many. What it
-	// returns is logged if the attempt before has returned something else.
+	// Routine marks an attempt for some changed pods, which is frequent on a node. Its result is logged
+	// only if it differs from the result of the previous attempt.
 	Routine bool
 }
 
@@ -93,7 +94,7 @@ type Restart struct {
 	Signal   string
 }
 
-// String returns the cause of the restart, and how the container had ended.
+// String returns the cause of the restart, and the exit status of the container.
 func (r *Restart) String() string {
 	text := fmt.Sprintf("cause %s, exit code %d", r.Cause, r.ExitCode)
 	if r.Signal != "" {
@@ -102,15 +103,15 @@ func (r *Restart) String() string {
 	return text
 }
 
-// Saving is the condition of the state that a source keeps over a restart of the agent.
+// Saving is the status of saving state for the next agent.
 type Saving struct {
-	Failures uint64    // attempts to save that failed, so far
+	Failures uint64    // failed attempts so far
 	Since    time.Time // since when the newest state of a pod could not be saved; zero: all is saved
-	Err      error     // of the last attempt that failed; nil: all is saved
+	Err      error     // error of the last failed attempt; nil: all is saved
 }
 
-// Trouble is what keeps a source of pods from a part of its work.
+// Trouble is a present fault of a source of pods.
 type Trouble struct {
-	Name string // of that part, such as "api server"
+	Name string // the affected part, such as "api server"
 	Text string
 }

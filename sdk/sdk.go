@@ -16,7 +16,7 @@
 //
 // `prober plugin new` writes such a plugin with its manifest and tests. `prober plugin build` compiles it
 // to a guest, with GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared. For tests, the same source
-// compiles to a native program: see [Native] and sdk/sdktest. docs/plugin-authors.md is a tutorial.
+// compiles to a native program: see [Native] and sdk/sdktest. docs/plugins/tutorial.md is a tutorial.
 //
 // A guest has no network of its own: net.Dial reaches a fake network inside the guest. [Dial] reaches the
 // real one. Database drivers, clients of queues and caches, and net/http (with sdk/sdkhttp) can use it as

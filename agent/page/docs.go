@@ -28,6 +28,9 @@ var documents = sync.OnceValue(func() *zip.Reader {
 	return r
 })
 
+// HasDocuments reports whether this program has documents.
+func HasDocuments() bool { return documents() != nil }
+
 // Document sends a file of the documents; the path of r has its name as {file...}, and "" is the first page.
 func Document(w http.ResponseWriter, r *http.Request) { sendDocument(w, r, documents()) }
 

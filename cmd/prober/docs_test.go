@@ -8,17 +8,24 @@ import (
 	"github.com/daeace23/prober/internal/doctest"
 )
 
-// TestPluginAuthorsPage runs docs/plugin-authors.md with Go and no other toolchain. Its prober is
-// this test binary, which TestMain has put into PATH. It takes 15 to 20 s, since the page builds and
-// tests plugins with the Go compiler.
-func TestPluginAuthorsPage(t *testing.T) {
+// TestPluginAuthorsPages runs the pages of docs/plugins with Go and no other toolchain, in the order of their
+// weights and in one directory: the tutorial makes the project that others continue. Their prober is this test
+// binary, which TestMain has put into PATH. It takes 15 to 20 s, since the pages build and test plugins with the
+// Go compiler.
+func TestPluginAuthorsPages(t *testing.T) {
 	t.Parallel()
-	doctest.Run(t, doctest.Page{
-		File: "../../docs/plugin-authors.md",
-		Dir:  t.TempDir(),
-		Env:  append(os.Environ(), "GOWORK=off", "GOPROXY=off", "PROBER_TIMEOUT=1m"),
-		Has:  func(string) bool { return false },
-	})
+	dir, commands := t.TempDir(), 0
+	for _, file := range doctest.InFolder(t, "../../docs/plugins") {
+		commands += doctest.Run(t, doctest.Page{
+			File: file,
+			Dir:  dir,
+			Env:  append(os.Environ(), "GOWORK=off", "GOPROXY=off", "PROBER_TIMEOUT=1m"),
+			Has:  func(string) bool { return false },
+		})
+	}
+	if commands < 24 {
+		t.Errorf("%d commands ran, expected at least 24", commands)
+	}
 }
 
 // TestMigrationPages runs the examples of docs/migration.
@@ -34,7 +41,10 @@ func TestMigrationPages(t *testing.T) {
 		}
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
-			doctest.Run(t, doctest.Page{File: page, Dir: t.TempDir(), Env: os.Environ(), Has: func(string) bool { return false }})
+			commands := doctest.Run(t, doctest.Page{File: page, Dir: t.TempDir(), Env: os.Environ(), Has: func(string) bool { return false }})
+			if commands == 0 {
+				t.Error("no command was run")
+			}
 		})
 	}
 }

@@ -4,7 +4,6 @@
 // service or the number of a machine. Within a key, a probe is identified by its task, which is the probed
 // object, and by its kind. The caller makes a [worker.Task], publishes its state at each change, and adds
 // probes with handlers bound in Go:
-// changes, and adds probes with handlers that are bound in Go:
 //
 //	g, err := group.New[string](group.Config{})
 //	task := &worker.Task{Subject: results.Subject{Pod: "checkout", Container: "web"}}

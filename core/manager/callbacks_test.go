@@ -267,9 +267,9 @@ func call(f func()) (what func() string) {
 	}
 }
 
-// The table in docs/embedding.md must equal callbacks.
+// The table in docs/embed/callback-faults.md must equal callbacks.
 func TestCallbacksAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/embedding.md")
+	doc, err := os.ReadFile("../../docs/embed/callback-faults.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestCallbacksAreDocumented(t *testing.T) {
 	for _, c := range callbacks {
 		row := fmt.Sprintf("| %s | %s |", c.name, strings.Join(c.want[:], " | "))
 		if !slices.Contains(lines, row) {
-			t.Errorf("docs/embedding.md has no line\n%s", row)
+			t.Errorf("docs/embed/callback-faults.md has no line\n%s", row)
 		}
 	}
 }

@@ -242,7 +242,7 @@ func (m *Manager) Add(ctx context.Context, d *declared.Pod) error {
 // unchanged too, it keeps the attempt under way. Otherwise the attempt is cancelled and not counted, and a
 // new one begins at once. A liveness or startup probe that is on hold after a failure is probed again. New
 // thresholds and periods take effect at once. From now on the ports, labels and restart policies of pod are
-// used. A probe with an error continues unchanged. docs/changing-probes.md has a table of the fields.
+// used. A probe with an error continues unchanged. docs/embed/changing-probes.md has a table of the fields.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
 	return m.Apply(ctx, declared.Parse(pod, typed...))
 }

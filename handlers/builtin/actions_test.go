@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// actions returns each handler with the type of the Kubernetes API that its config is.
+// actions returns the handlers, each with a function that returns the Kubernetes API type of its config.
 func actions(t testing.TB) map[probe.Preparer]func() any {
 	t.Helper()
 	exec, err := builtin.NewExec(builtin.Config{Runner: &builtin.HostRunner{}})
@@ -44,8 +44,7 @@ func TestConfigsHaveTheFieldsOfTheAPI(t *testing.T) {
 	}
 }
 
-// The errors of a decoder name Go types with their packages. Those of the API have names for
-// strings.
+// Parts of a decoder's errors that differ: package names of Go types, and the API's names for string types.
 var (
 	qualifier = regexp.MustCompile(`\b(v1|[a-z]+probe)\.`)
 	strs      = regexp.MustCompile(`\b(URIScheme|HTTPProtocol|GRPCProbeMode)\b`)
@@ -55,7 +54,7 @@ func withoutTypes(err error) string {
 	return strs.ReplaceAllString(qualifier.ReplaceAllString(err.Error(), ""), "string")
 }
 
-// FuzzConfig checks that configs are decoded as the types of the API are, with the same errors.
+// FuzzConfig checks that configs are decoded like the API types, with the same errors.
 func FuzzConfig(f *testing.F) {
 	for _, config := range []string{
 		``, `null`, `[]`, `{}`, `{} {}`, `{"nonsense":1}`, `{"Port":1}`, `{"port":null}`, `{"port":1.5}`, `{"port":3000000000}`, `{"port":"http"}`, `{"port":{}}`, `{"port":true}`,
@@ -76,7 +75,7 @@ func FuzzConfig(f *testing.F) {
 				}
 			}
 			if want != nil && strings.EqualFold(want.Error(), `json: unknown field "connection"`) {
-				continue // the http handler has this key, the API does not
+				continue // only the http handler has this key, not the API
 			}
 			_, err := h.Prepare(config, probe.Target{})
 			switch {

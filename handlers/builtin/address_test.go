@@ -70,7 +70,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// What [probe.CompatPortNumbers] turns off.
+// TestCompatPortNumbers checks named ports with and without [probe.CompatPortNumbers].
 func TestCompatPortNumbers(t *testing.T) {
 	for port, want := range map[string]struct{ dialled, err string }{
 		`"found"`:     {"1.2.3.4:93", ""},

@@ -23,14 +23,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// targetPorts are those of the servers that are probed.
+// targetPorts has the ports of the probed servers.
 type targetPorts struct{ HTTP, TCP, GRPC int }
 
-// serveTargets is set in the environment of the process of the servers: this test program again, so
-// that what the servers take is not counted.
+// serveTargets is set in the environment of the server process. It is a second process of this test program,
+// so that the resources of the servers are not counted.
 const serveTargets = "PROBER_BENCHMARK_TARGETS"
 
-// startTargets starts the process of the servers, which ends with its stdin.
+// startTargets starts the server process. It exits when its stdin is closed.
 func startTargets(b *testing.B) (ports targetPorts) {
 	b.Helper()
 	program, err := os.Executable()
@@ -52,7 +52,7 @@ func startTargets(b *testing.B) (ports targetPorts) {
 	}
 	b.Cleanup(func() {
 		in.Close()
-		_ = cmd.Wait() // b.Context has ended, which kills it
+		_ = cmd.Wait() // the end of b.Context has killed it
 	})
 	if err := json.NewDecoder(out).Decode(&ports); err != nil {
 		b.Fatal("the servers did not start: ", err)
@@ -98,7 +98,7 @@ func runTargets() error {
 	return <-ended
 }
 
-// subjects returns one handler of each name, bound to a good target on loopback, in another process.
+// subjects returns the handlers by name, each bound to a healthy target on loopback in another process.
 func subjects(b *testing.B) map[string]probe.Handler {
 	ports := startTargets(b)
 	return map[string]probe.Handler{
@@ -135,7 +135,7 @@ func BenchmarkProbe(b *testing.B) {
 	}
 }
 
-// BenchmarkTraced is BenchmarkProbe with a trace of each attempt.
+// BenchmarkTraced is like BenchmarkProbe, and traces each attempt.
 func BenchmarkTraced(b *testing.B) {
 	all := subjects(b)
 	for _, name := range []string{"http", "tcp", "grpc", "exec"} {
@@ -150,8 +150,8 @@ func BenchmarkTraced(b *testing.B) {
 	}
 }
 
-// BenchmarkOneTarget is conformance item #88: 600 probes a second of one address, none of which
-// may fail for lack of a port. A run as long as upstream's:
+// BenchmarkOneTarget is conformance item #88: 600 probes a second of one address. None may fail because of a
+// lack of ports. To run it as long as upstream:
 //
 //	go test -run=^$ -bench=OneTarget -benchtime=59s ./handlers/builtin
 func BenchmarkOneTarget(b *testing.B) {

@@ -1,9 +1,9 @@
 // Package builtin has the four handlers of the kubelet: exec, http, tcp and grpc.
 //
-// They behave as in kubelet v1.37.2, with the same texts, except for the fixes that
-// [probe.Compat] names. Their configs are the JSON of v1.ExecAction, v1.HTTPGetAction,
-// v1.TCPSocketAction and v1.GRPCAction. Each attempt makes its own connection, so that it tests
-// whether the target still accepts connections.
+// They behave as in kubelet v1.37.2, with the same texts, except for the deviations listed in
+// [probe.Compat]. Their configs are the JSON of v1.ExecAction, v1.HTTPGetAction, v1.TCPSocketAction
+// and v1.GRPCAction. Each attempt makes its own connection, and so tests whether the target still
+// accepts connections.
 //
 // This package links all four. A program that needs only some of them, or binds them to typed
 // configs, imports [execprobe], [httpprobe], [tcpprobe] or [grpcprobe] instead:
@@ -25,7 +25,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// DefaultUserAgent is the user agent of the http and grpc handlers. Service meshes and
+// DefaultUserAgent is the default user agent of the http and grpc handlers. Service meshes and
 // autoscalers recognize probes by its first word.
 const DefaultUserAgent = httpprobe.DefaultUserAgent
 
@@ -34,17 +34,17 @@ const origin = "built in"
 
 // Config configures the handlers of this package.
 type Config struct {
-	// Runner runs the commands of exec probes; required by [Register] and [NewExec].
+	// Runner runs the commands of exec probes. [Register] and [NewExec] require it.
 	Runner CommandRunner
-	// DialContext makes every connection; nil means a [net.Dialer]. The network is
-	// "tcp", or "unix" for a target that is a socket. It has to return when ctx ends, and
-	// its connections have to obey SetDeadline: an attempt waits for both.
+	// DialContext makes every connection. Nil means a [net.Dialer]. The network is "tcp", or "unix"
+	// if the target is a socket. DialContext must return when ctx ends, and its connections must
+	// support SetDeadline, because an attempt waits for both.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Compat turns fixes off. The handlers know [probe.CompatBodyHangIsError],
-	// [probe.CompatLinger], [probe.CompatHostTrouble], [probe.CompatGRPCLibrary],
-	// [probe.CompatPortNumbers] and [probe.CompatIgnoreProtocol].
+	// Compat restores behaviours of the kubelet. These switches have an effect on the handlers:
+	// [probe.CompatBodyHangIsError], [probe.CompatLinger], [probe.CompatHostTrouble],
+	// [probe.CompatGRPCLibrary], [probe.CompatPortNumbers] and [probe.CompatIgnoreProtocol].
 	Compat probe.Compat
-	// UserAgent replaces [DefaultUserAgent] when not empty.
+	// UserAgent replaces [DefaultUserAgent] unless it is empty.
 	UserAgent string
 	// FollowNonLocalRedirects is [httpprobe.Config.FollowNonLocalRedirects].
 	FollowNonLocalRedirects bool
@@ -91,7 +91,7 @@ func NewGRPC(cfg Config) *GRPC {
 	return grpcprobe.New(grpcprobe.Config{DialContext: cfg.DialContext, Compat: cfg.Compat, UserAgent: cfg.UserAgent})
 }
 
-// table has the constructor of each handler, in the order in which Register adds them.
+// table has the constructor of each handler, in the order of Register.
 var table = []struct {
 	name string
 	new  func(Config) (probe.Preparer, error)
@@ -102,7 +102,7 @@ var table = []struct {
 	{"grpc", func(cfg Config) (probe.Preparer, error) { return NewGRPC(cfg), nil }},
 }
 
-// Register adds the handlers to reg, as exec, http, tcp and grpc.
+// Register adds the handlers to reg with the names exec, http, tcp and grpc.
 func Register(reg *handlers.Registry, cfg Config) error {
 	for _, row := range table {
 		h, err := row.new(cfg)

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveTargets) != "" { // the process of a benchmark
+	if os.Getenv(serveTargets) != "" { // this is the server process of a benchmark
 		if err := runTargets(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

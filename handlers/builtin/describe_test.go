@@ -18,7 +18,7 @@ import (
 // silent is a CommandRunner that runs nothing.
 type silent struct{ builtin.CommandRunner }
 
-// described is a plugin: all that its probes have is a config.
+// described is a plugin whose probes have only a config.
 type described struct {
 	probe.HandlerFunc
 	config []byte
@@ -32,7 +32,7 @@ func (d described) Describe(name string, req *probe.Request) string {
 	return attempt.Describe(name, attempt.URLOf(d.config), req)
 }
 
-// registry has the built-in handlers, a plugin, and a handler that describes nothing.
+// registry returns a registry with the built-in handlers, a plugin, and a handler without Describe.
 func registry(t testing.TB) *handlers.Registry {
 	t.Helper()
 	var reg handlers.Registry
@@ -108,7 +108,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// A pod has no IP before it is started.
+// TestDescribeWithoutHost has pods without an IP, as before their start.
 func TestDescribeWithoutHost(t *testing.T) {
 	reg := registry(t)
 	for _, c := range []struct {
@@ -145,7 +145,7 @@ func TestDescribeWithoutHost(t *testing.T) {
 	}
 }
 
-// FuzzDescribeHasNoSecret has the value of a secret in each text of a config.
+// FuzzDescribeHasNoSecret puts a secret into each text of a config.
 func FuzzDescribeHasNoSecret(f *testing.F) {
 	f.Add("hunter2-token", "/x?token=", "&a=b")
 	f.Add("päss wörd\"\\\n%41", "https://user:", "@shop.example/#a")
@@ -165,7 +165,7 @@ func FuzzDescribeHasNoSecret(f *testing.F) {
 			}
 			resolved, secrets, err := declared.ResolveSecrets(config, func(string, string) (string, error) { return secret, nil })
 			if err != nil {
-				return // not UTF-8
+				return // invalid UTF-8
 			}
 			h, err := reg.Prepare(name, resolved, probe.Target{})
 			if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A program has the handlers of the kubelet, by their names in pods. Commands run on this host.
+// ExampleRegister registers the kubelet's handlers under their names in pods. Commands run on this host.
 func ExampleRegister() {
 	var registry handlers.Registry
 	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {

@@ -16,18 +16,17 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A process without free descriptors probes healthy targets. There are Failures only with the
-// kubelet's switch, and Successes as soon as descriptors are free.
+// TestWithoutDescriptors probes healthy targets in a process without free descriptors. There must be
+// Failures only with [probe.CompatHostTrouble], and Successes once descriptors are free.
 func TestWithoutDescriptors(t *testing.T) {
 	const variable = "BUILTIN_TEST_PORTS"
 	ports := os.Getenv(variable)
-	if ports == "" { // the limit applies to a whole process; the targets are in this one
+	if ports == "" { // run a child, because the limit applies to a whole process, and this one has the targets
 		_, port := rig.Serve(t, func(http.ResponseWriter, *http.Request) {})
 		l, grpcPort := rig.Loopback(t)
 		rig.ServeGRPC(t, l, rig.Answers(healthpb.HealthCheckResponse_SERVING))
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWithoutDescriptors$")
-		// With cgo, getaddrinfo of libc may report the lack of a descriptor as a failure of
-		// the lookup.
+		// With cgo, getaddrinfo of libc may report the lack of a descriptor as a failed look-up.
 		child.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", variable, port, grpcPort), "GODEBUG=netdns=go")
 		if out, err := child.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
@@ -73,7 +72,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// forbidDescriptors keeps this process from opening descriptors until allow is called.
+// forbidDescriptors prevents this process from opening descriptors until allow is called.
 func forbidDescriptors(t *testing.T) (allow func()) {
 	t.Helper()
 	var limit syscall.Rlimit

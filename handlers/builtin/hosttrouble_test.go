@@ -15,15 +15,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A connection that the agent's own host cannot make says nothing about the target: it is an error
-// of the attempt. In the kubelet it is a Failure, whose output is the text of the dial for http and
-// tcp, and that of a timeout for grpc.
+// TestHostTrouble checks that a connection that the agent's own host cannot make is an error of the
+// attempt, because it says nothing about the target. In the kubelet it is a Failure. Its output is the
+// error of the dial for http and tcp, and a timeout for grpc.
 func TestHostTrouble(t *testing.T) {
 	causes := []struct {
 		name, text string
 		err        error
 		trouble    bool
-		reason     probe.Reason // of the error of the host, or else of the Failure
+		reason     probe.Reason // of the host's error, or of the Failure if it is not the host's
 	}{
 		{"EMFILE", "socket: too many open files", rig.DialError("socket", syscall.EMFILE), true, probe.ReasonHostResources},
 		{"ENFILE", "socket: too many open files in system", rig.DialError("socket", syscall.ENFILE), true, probe.ReasonHostResources},
@@ -65,7 +65,7 @@ func TestHostTrouble(t *testing.T) {
 	}
 }
 
-// dialling returns the handlers that make connections.
+// dialling returns the handlers that make connections, by name.
 func dialling(cfg builtin.Config) map[string]probe.Preparer {
 	return map[string]probe.Preparer{"http": builtin.NewHTTP(cfg), "tcp": builtin.NewTCP(cfg), "grpc": builtin.NewGRPC(cfg)}
 }

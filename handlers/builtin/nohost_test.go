@@ -12,7 +12,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A DialContext that returns neither a connection nor an error fails the attempt, and ends no program.
+// TestDialOfNoConnection checks that a DialContext that returns neither a connection nor an error fails the
+// attempt, and does not crash the program.
 func TestDialOfNoConnection(t *testing.T) {
 	for name, config := range map[string]string{"http": `{"host":"127.0.0.1","port":80}`, "tcp": `{"host":"127.0.0.1","port":80}`, "grpc": `{"port":80}`} {
 		t.Run(name, func(t *testing.T) {
@@ -35,8 +36,8 @@ func TestDialOfNoConnection(t *testing.T) {
 	}
 }
 
-// A target without a host is an error, and not the agent's own host: the probe of a server on another machine
-// would ask whatever listens here.
+// TestTargetWithoutAHost checks that a target without a host is an error. Otherwise the probe of a server on
+// another machine would probe the agent's own host.
 func TestTargetWithoutAHost(t *testing.T) {
 	for name, config := range map[string]string{"http": `{"port":80}`, "tcp": `{"port":80}`, "grpc": `{"port":80}`} {
 		t.Run(name, func(t *testing.T) {

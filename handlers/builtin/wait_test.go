@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// blackHole is a dial that never connects.
+// blackHole is a dial function that never connects.
 func blackHole(ctx context.Context, network, address string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
@@ -39,7 +39,7 @@ func TestDialHangNamesAddress(t *testing.T) {
 	})
 }
 
-// An attempt whose deadline has passed before its first step waits for nothing that has a name or a start.
+// TestWaitBeforeTheFirstStep has attempts whose deadline passes before their first step.
 func TestWaitBeforeTheFirstStep(t *testing.T) {
 	cfg := builtin.Config{DialContext: blackHole}
 	const config = `{"port":80,"host":"192.0.2.1"}`

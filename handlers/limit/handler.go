@@ -7,8 +7,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Handler is a handler whose attempts need a slot of a [Limit]. So do those of the handlers that
-// its Prepare returns.
+// Handler is a handler whose attempts need a slot of a [Limit]. The same applies to handlers that its Prepare
+// returns.
 type Handler struct {
 	limit   *Limit
 	handler probe.Handler
@@ -20,12 +20,13 @@ var (
 	_ io.Closer             = (*Handler)(nil)
 )
 
-// Wrap returns h with its attempts limited by l. All handlers that Wrap returns share the slots.
+// Wrap returns a handler that limits the attempts of h with l. All handlers that Wrap returns share the
+// slots.
 func (l *Limit) Wrap(h probe.Handler) *Handler { return &Handler{limit: l, handler: h} }
 
-// Probe implements [probe.Handler]. Without a free slot it waits for one, during a period of the
-// probe at most. Then its error matches [probe.ErrNoSlot]. Only in an attempt of a worker,
-// whose timeout can be suspended, may the wait be longer than the timeout; see [probe.SuspendTimeout].
+// Probe implements [probe.Handler]. Without a free slot it waits for one, for at most a period of the
+// probe. After that its error matches [probe.ErrNoSlot]. The wait can be longer than the timeout only in
+// an attempt of a worker, whose timeout can be suspended, see [probe.SuspendTimeout].
 func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	if err := h.limit.acquire(ctx, req.Spec.Period); err != nil {
 		return probe.Outcome{}, err
@@ -51,7 +52,7 @@ func (h *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 // Unwrap implements [probe.Wrapper].
 func (h *Handler) Unwrap() probe.Handler { return h.handler }
 
-// Close implements [io.Closer] for the handler inside.
+// Close implements [io.Closer]. It closes the wrapped handler.
 func (h *Handler) Close() error {
 	if c, ok := h.handler.(io.Closer); ok {
 		return c.Close()

@@ -14,7 +14,7 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// full has all optional interfaces, and notes their calls.
+// full implements all optional interfaces, and records their calls.
 type full struct {
 	probe.HandlerFunc
 	calls *[]string

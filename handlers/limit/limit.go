@@ -1,22 +1,22 @@
-// Package limit bounds the attempts of a handler that are in flight at the same time.
+// Package limit bounds the concurrent attempts of handlers.
 //
-// The core does not bound them: an attempt that hangs costs memory and delays no other probe. A
-// limit is for what attempts use besides: processes, descriptors, or a server that all of them
-// ask. It is one value for as many handlers as share it:
+// The core does not bound them, because an attempt that hangs costs only memory and delays no other
+// probe. A limit protects other resources: processes, descriptors, or a server that all attempts use. Any
+// number of handlers can share one limit:
 //
 //	commands := limit.New(limit.Config{MaxInFlight: 20})
 //	registry.Register("exec", "built in", commands.Wrap(exec))
 //
-// What was bound in Go is wrapped in the same way:
+// A handler that was bound in Go is wrapped in the same way:
 //
 //	h, err := exec.Bind(execprobe.Action{Command: []string{"pg_isready"}})
 //	…
 //	group.Add(key, group.Probe{Handler: commands.Wrap(h), …})
 //
-// An attempt without a free slot is deferred: it waits, first come, first served, and then has the
-// whole timeout of its probe. After a period of the probe without a slot, the tick is skipped with
-// the reason no_slot, which decides nothing. [Limit.Stats] counts what was deferred. An attempt keeps
-// its slot until its handler returns: one that does not heed its deadline takes it from the others.
+// An attempt without a free slot is deferred: it waits in first-come, first-served order, and then has
+// the full timeout of its probe. If it gets no slot within a period of the probe, the tick is skipped
+// with the reason no_slot, which decides nothing. [Limit.Stats] counts deferred attempts. An attempt
+// keeps its slot until its handler returns, so a handler that ignores its deadline blocks a slot.
 //
 // limit.go has the slots, handler.go wraps handlers.
 package limit
@@ -34,25 +34,25 @@ import (
 
 // Config configures a [Limit].
 type Config struct {
-	// MaxInFlight is the largest number of attempts that are in flight at the same time. 0 means
-	// any number: then they are counted only.
+	// MaxInFlight is the maximum number of concurrent attempts. 0 means no limit: attempts are only
+	// counted.
 	MaxInFlight int
 }
 
-// Limit is a limit of attempts in flight, which the handlers that [Limit.Wrap] returns share. It is
-// safe for concurrent use.
+// Limit bounds concurrent attempts. All handlers that [Limit.Wrap] returns share it. It is safe for
+// concurrent use.
 type Limit struct {
 	mu       sync.Mutex
-	max      int // 0: any number
+	max      int // 0 means no limit
 	inFlight int
 	deferred uint64
-	waiting  list.List // of *waiter; the one that has waited for longest comes first
+	waiting  list.List // elements are *waiter; the longest waiting one is first
 }
 
 // waiter is an attempt that waits for a slot.
 type waiter struct {
-	granted chan struct{} // closed when it has one
-	entry   *list.Element // nil when it has one
+	granted chan struct{} // closed when it has a slot
+	entry   *list.Element // nil when it has a slot
 }
 
 // New returns a limit.
@@ -62,8 +62,8 @@ func New(cfg Config) *Limit {
 	return l
 }
 
-// SetMaxInFlight changes [Config.MaxInFlight]. It applies at once, except that no attempt in flight
-// is ended.
+// SetMaxInFlight changes [Config.MaxInFlight]. The change applies at once, but does not end attempts in
+// flight.
 func (l *Limit) SetMaxInFlight(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,12 +71,12 @@ func (l *Limit) SetMaxInFlight(n int) {
 	l.grantLocked()
 }
 
-// Stats are the state of a limit.
+// Stats is the state of a limit.
 type Stats struct {
-	MaxInFlight int    // 0: any number
-	InFlight    int    // attempts now
-	Waiting     int    // attempts that wait for a slot now
-	Deferred    uint64 // attempts that have waited for a slot, so far
+	MaxInFlight int    // 0 means no limit
+	InFlight    int    // attempts in flight
+	Waiting     int    // attempts that wait for a slot
+	Deferred    uint64 // total number of attempts that had to wait for a slot
 }
 
 // Stats returns the current state of l.
@@ -86,9 +86,9 @@ func (l *Limit) Stats() Stats {
 	return Stats{MaxInFlight: l.max, InFlight: l.inFlight, Waiting: l.waiting.Len(), Deferred: l.deferred}
 }
 
-// acquire takes a slot. It waits for one for most at the longest. The error is the cause of ctx if
-// that was cancelled, and otherwise matches [probe.ErrNoSlot].
-func (l *Limit) acquire(ctx context.Context, most time.Duration) error {
+// acquire takes a slot. It waits for at most the duration limit. If ctx was cancelled, the error is its
+// cause. Otherwise the error matches [probe.ErrNoSlot].
+func (l *Limit) acquire(ctx context.Context, limit time.Duration) error {
 	w := l.enter()
 	if w == nil {
 		return nil
@@ -96,7 +96,7 @@ func (l *Limit) acquire(ctx context.Context, most time.Duration) error {
 	if resume, ok := probe.SuspendTimeout(ctx); ok {
 		defer resume()
 	}
-	pace.Wait(ctx, w.granted, most)
+	pace.Wait(ctx, w.granted, limit)
 	granted, ended := l.leave(w), ctx.Err()
 	if granted && ended == nil {
 		return nil
@@ -107,14 +107,14 @@ func (l *Limit) acquire(ctx context.Context, most time.Duration) error {
 	if ended != nil && ended != context.DeadlineExceeded {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%w within %v: %d attempts of the handler are in flight", probe.ErrNoSlot, most, l.Stats().InFlight)
+	return fmt.Errorf("%w within %v: %d attempts of the handler are in flight", probe.ErrNoSlot, limit, l.Stats().InFlight)
 }
 
 // enter takes a slot if one is free, and returns nil. Otherwise the attempt is deferred.
 func (l *Limit) enter() *waiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.hasRoomLocked() { // then nobody waits
+	if l.hasRoomLocked() { // implies that nobody waits
 		l.inFlight++
 		return nil
 	}
@@ -124,7 +124,7 @@ func (l *Limit) enter() *waiter {
 	return w
 }
 
-// leave ends the wait of w, and reports whether it has a slot.
+// leave removes w from the waiters, and reports whether it has got a slot.
 func (l *Limit) leave(w *waiter) (granted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +135,7 @@ func (l *Limit) leave(w *waiter) (granted bool) {
 	return false
 }
 
-// release gives a slot back.
+// release releases a slot.
 func (l *Limit) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *Limit) release() {
 	l.grantLocked()
 }
 
-// grantLocked gives free slots to attempts that wait.
+// grantLocked hands free slots to waiting attempts.
 func (l *Limit) grantLocked() {
 	for l.hasRoomLocked() && l.waiting.Len() > 0 {
 		w := l.waiting.Remove(l.waiting.Front()).(*waiter)

@@ -26,21 +26,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	ms = time.Millisecond
-	// The probes of a rig.
+	// Period and timeout of the probes of a rig.
 	period, timeout = 10 * time.Second, time.Second
 )
 
-// rig are probes of one handler with a limit, in a bubble.
+// rig has probes of one handler with a limit, in a bubble.
 type rig struct {
 	t       *testing.T
 	start   time.Time
 	group   *group.Group[string]
-	made    *observed // by the next Observe
+	made    *observed // the result of the next Observe
 	limit   *limit.Limit
 	handler *probetest.Handler
 }
 
-// observed is a probe and what its observer was told.
+// observed is a probe with the calls of its observer.
 type observed struct {
 	id group.ID[string]
 
@@ -77,8 +77,8 @@ func (o *observed) skips() map[worker.SkipReason]int {
 	return maps.Clone(o.skipped)
 }
 
-// inBubble runs test with a limit of n attempts of a handler that follows steps. No goroutine may be
-// left when its probes have stopped.
+// inBubble runs test with a handler that follows steps, limited to n attempts. It checks that no
+// goroutine is left after its probes have stopped.
 func inBubble(t *testing.T, name string, n int, steps []probetest.Step, test func(*testing.T, *rig)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func inBubble(t *testing.T, name string, n int, steps []probetest.Step, test fun
 			if r.group, err = group.New[string](group.Config{Observers: []worker.Observer{r}, Logger: discard}); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = r.group.Shutdown(context.Background()) }) // waits for the attempts under way
+			t.Cleanup(func() { _ = r.group.Shutdown(context.Background()) }) // waits for running attempts
 			test(t, r)
 		})
 	})
@@ -104,7 +104,7 @@ func (r *rig) add(id string, h probe.Handler) *observed {
 		Handler: h, Name: "fake", Kind: probe.Readiness, Task: task,
 	})
 	if err == nil {
-		err = r.group.Trigger(r.made.id) // without the delay of a first tick
+		err = r.group.Trigger(r.made.id) // avoids the delay of the first tick
 	}
 	if err != nil {
 		r.t.Fatal(err)
@@ -116,7 +116,7 @@ func (r *rig) add(id string, h probe.Handler) *observed {
 // Observe implements [worker.Observer].
 func (r *rig) Observe(worker.Info) worker.ProbeObserver { return r.made }
 
-// addAll starts n probes of the handler of r, one a millisecond.
+// addAll starts n probes of r's handler, one per millisecond.
 func (r *rig) addAll(n int) (all []*observed) {
 	for i := range n {
 		all = append(all, r.add(strconv.Itoa(i), r.limit.Wrap(r.handler)))
@@ -141,7 +141,7 @@ func (r *rig) wantStats(want limit.Stats) {
 	}
 }
 
-// wantStarts checks when attempts began in the handler, each with its whole timeout.
+// wantStarts checks when attempts began in the handler, and that each had its full timeout.
 func (r *rig) wantStarts(want ...time.Duration) {
 	r.t.Helper()
 	var got []time.Duration
@@ -212,14 +212,14 @@ func TestDeferredAttempts(t *testing.T) {
 		all := r.addAll(2)
 		r.waitUntil(510 * ms)
 		all[1].want(t, probe.Success, 499*ms)
-		r.wantStats(limit.Stats{MaxInFlight: 1, Deferred: 2}) // the second one is the retry of the first
+		r.wantStats(limit.Stats{MaxInFlight: 1, Deferred: 2}) // the second attempt is a retry of the first
 	})
 }
 
 func TestSkippedAttempts(t *testing.T) {
 	deaf := probetest.Step{Delay: time.Hour, Deaf: true}
 	inBubble(t, "no slot for a period", 1, []probetest.Step{success, deaf}, func(t *testing.T, r *rig) {
-		all := r.addAll(2) // the second probe holds the slot from 1 ms on
+		all := r.addAll(2) // the second probe gets the slot at 1 ms
 		all[0].want(t, probe.Success, 0)
 		r.waitUntil(4*period - ms)
 		if n := all[0].skips()[worker.SkipNoSlot]; n != 2 || len(all[0].skips()) != 1 || len(all[0].seen()) != 1 {
@@ -230,11 +230,11 @@ func TestSkippedAttempts(t *testing.T) {
 		}
 		r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: 1, Deferred: 3})
 		r.group.Remove(all[0].id.Key)
-		r.waitUntil(time.Hour + time.Second) // until the other one returns
+		r.waitUntil(time.Hour + time.Second) // when the other attempt returns
 	})
 	inBubble(t, "retry without a slot", 1, []probetest.Step{probetest.Error(errors.New("broken")).After(500 * ms), deaf}, func(t *testing.T, r *rig) {
 		all := r.addAll(2)
-		r.waitUntil(500 * ms) // the second probe has the slot, the retry of the first one waits
+		r.waitUntil(500 * ms) // the second probe has the slot, and the retry of the first one waits
 		r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: 1, Deferred: 2})
 		r.waitUntil(500*ms + period)
 		if n := all[0].skips()[worker.SkipNoSlot]; n != 1 || len(all[0].seen()) != 0 {
@@ -286,7 +286,7 @@ func TestCancelledWait(t *testing.T) {
 				if len(all[3].seen()) != 0 || len(all[3].skips()) != 0 {
 					t.Errorf("%d ticks, skipped %v", len(all[3].seen()), all[3].skips())
 				}
-				r.wantStarts(0, 900*ms, 1800*ms, 2700*ms) // of the other four
+				r.wantStarts(0, 900*ms, 1800*ms, 2700*ms) // the other four attempts
 			})
 		}
 	}
@@ -304,7 +304,7 @@ func TestSetMaxInFlight(t *testing.T) {
 		r.wantStats(limit.Stats{InFlight: 6, Deferred: 5})
 		r.limit.SetMaxInFlight(2)
 		r.add("late", r.limit.Wrap(r.handler))
-		r.waitUntil(990 * ms) // the first one has ended
+		r.waitUntil(990 * ms) // the first attempt has ended
 		r.wantStats(limit.Stats{MaxInFlight: 2, InFlight: 5, Waiting: 1, Deferred: 6})
 		r.waitUntil(1000 * ms)
 		r.wantStarts(0, 100*ms, 100*ms, 100*ms, 100*ms, 100*ms, 1000*ms)
@@ -336,7 +336,7 @@ func TestProbesOfOneHandlerShareTheLimit(t *testing.T) {
 	})
 }
 
-// A context whose timeout cannot be suspended bounds the wait.
+// TestOtherContexts checks that a context whose timeout cannot be suspended bounds the wait.
 func TestOtherContexts(t *testing.T) {
 	inBubble(t, "deadline", 1, []probetest.Step{success.After(900 * ms)}, func(t *testing.T, r *rig) {
 		r.addAll(1)
@@ -368,7 +368,7 @@ func TestOtherContexts(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()
-		r.limit.SetMaxInFlight(2) // gives it a slot before it runs again
+		r.limit.SetMaxInFlight(2) // the waiter gets a slot before it runs again
 		if err := <-done; err != context.Canceled {
 			t.Errorf("got %v", err)
 		}

@@ -11,15 +11,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// To is what an attempt is about to connect to: a host, an address or a socket.
+// To is the destination of a connection that is about to be made: a host, an address or a socket.
 type To struct {
-	Host   string     // an address or a name, before the name is looked up
-	Addr   netip.Addr // right before the connection, also where a name has led to it
-	Port   uint16     // of Addr; 0 if it is not known
+	Host   string     // an address or a name; set before the name is looked up
+	Addr   netip.Addr // set right before the connection, also if a name was resolved to it
+	Port   uint16     // port of Addr; 0 if unknown
 	Socket string     // path of a unix socket
 }
 
-// Guard returns why an attempt must not connect to a target; nil if it may. It is safe for concurrent use.
+// Guard returns an error if an attempt must not connect to a target. It must be safe for concurrent use.
 type Guard func(to To) error
 
 // guarded is a context with a guard, see inContext.
@@ -31,9 +31,9 @@ type guarded struct {
 // guardKey is the key of the guard in a context.
 type guardKey struct{}
 
-// WithGuard returns ctx with a guard for the connections that are made with it to a target. In a namespace
-// of its own, set after it, the guard does not see addresses. What a grant of the operator allows to a
-// plugin needs no permission of the guard. A guard that ctx has already is asked first.
+// WithGuard returns a context with a guard for connections to targets. If a namespace is added to the result
+// with [With], the guard does not see addresses. Connections that an operator's grant allows to a plugin do
+// not need the guard's permission. If ctx already has a guard, that guard is asked first.
 func WithGuard(ctx context.Context, guard Guard) context.Context {
 	if before, _ := ctx.Value(guardKey{}).(Guard); before != nil {
 		own := guard
@@ -47,8 +47,8 @@ func WithGuard(ctx context.Context, guard Guard) context.Context {
 	return &guarded{ctx, guard}
 }
 
-// Inherit returns ctx with the namespace or the guard of another context, for a library that dials with
-// contexts of its own.
+// Inherit returns ctx with the namespace or the guard of the context from. It is for libraries that dial with
+// their own contexts.
 func Inherit(ctx, from context.Context) context.Context {
 	if guard, _ := from.Value(guardKey{}).(Guard); guard != nil {
 		ctx = WithGuard(ctx, guard)
@@ -67,11 +67,11 @@ func (c *guarded) Value(k any) any {
 // AfterFunc calls f in a goroutine when c ends. The context package calls it.
 func (c *guarded) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
 
-// errNoAddress is the error of a guarded connection without a host: package net would make it to the
+// errNoAddress is the error of a guarded connection without a host. Package net would connect to the
 // program's own host.
 var errNoAddress = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("the target has no address yet")}
 
-// Check returns the error of the guard of ctx; nil without a guard.
+// Check returns the error of the guard of ctx, or nil without a guard.
 func Check(ctx context.Context, to To) error {
 	guard, _ := ctx.Value(guardKey{}).(Guard)
 	if guard == nil || to.Addr.IsValid() && From(ctx) != nil {
@@ -80,8 +80,9 @@ func Check(ctx context.Context, to To) error {
 	return denied(guard(to))
 }
 
-// CheckDial returns an error if the guard of ctx refuses an address of package net: host:port, or the path
-// of a unix socket. It refuses one without a host. Names are not looked up: see [CheckResolved].
+// CheckDial returns an error if the guard of ctx refuses an address of package net: host:port, or the
+// path of a unix socket. An address without a host is refused. Names are not looked up, see
+// [CheckResolved].
 func CheckDial(ctx context.Context, network, address string) error {
 	if guard, _ := ctx.Value(guardKey{}).(Guard); guard == nil {
 		return nil
@@ -95,12 +96,12 @@ func CheckDial(ctx context.Context, network, address string) error {
 	}
 	port, err := strconv.ParseUint(service, 10, 16)
 	if err != nil {
-		port = 0 // a name of a service, which is known at CheckResolved
+		port = 0 // the name of a service; CheckResolved gets its number
 	}
 	return CheckHost(ctx, host, int(port))
 }
 
-// CheckHost is [CheckDial] for a host, which may be an address. The port is 0 if it is not known.
+// CheckHost is like [CheckDial] for a host, which may be an address. A port of 0 means unknown.
 func CheckHost(ctx context.Context, host string, port int) error {
 	guard, _ := ctx.Value(guardKey{}).(Guard)
 	switch {
@@ -118,7 +119,7 @@ func CheckHost(ctx context.Context, host string, port int) error {
 	return nil
 }
 
-// CheckResolved is CheckDial for the address that a [net.Dialer] is about to connect to.
+// CheckResolved is like [CheckDial] for the address that a [net.Dialer] is about to connect to.
 func CheckResolved(ctx context.Context, address string) error {
 	if guard, _ := ctx.Value(guardKey{}).(Guard); guard == nil {
 		return nil

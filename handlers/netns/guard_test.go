@@ -18,7 +18,7 @@ func TestGuard(t *testing.T) {
 	})
 	for _, c := range []struct {
 		network, address string
-		dial, resolved   probe.Reason // "": it may be dialled
+		dial, resolved   probe.Reason // "" means allowed
 	}{
 		{"tcp", "10.0.0.7:80", "", ""},
 		{"tcp", "127.0.0.1:80", probe.ReasonDenied, probe.ReasonDenied},

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace is an open network namespace, which stays as long as it is open. It is safe for concurrent use.
+// Namespace is an open network namespace. The kernel keeps it until Close. It is safe for concurrent use.
 type Namespace struct {
 	path string
 	file *os.File
 	id   identity
-	own  bool // it is that of the program
+	own  bool // it is the program's own
 }
 
-// identity tells namespaces apart. It is not used again while a descriptor of the namespace is open.
+// identity identifies a namespace. The kernel does not reuse it while a descriptor of the namespace is open.
 type identity struct{ device, inode uint64 }
 
 func identityOf(stat *unix.Stat_t) identity { return identity{uint64(stat.Dev), stat.Ino} }
 
-// Open opens the network namespace at path, such as /run/netns/NAME or /proc/PID/ns/net. An error is an
+// Open opens the network namespace at path, such as /run/netns/NAME or /proc/PID/ns/net. An error wraps an
 // [*Error].
 func Open(path string) (*Namespace, error) {
 	home, err := program()
@@ -40,7 +40,7 @@ func Open(path string) (*Namespace, error) {
 }
 
 func open(path string) (*Namespace, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would block
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // otherwise opening a FIFO would block
 	if err != nil {
 		if inner, ok := errors.AsType[*os.PathError](err); ok {
 			err = os.NewSyscallError(inner.Op, inner.Err) // [Error] names the path
@@ -57,7 +57,7 @@ func open(path string) (*Namespace, error) {
 
 var errNoNamespace = errors.New("it is not a network namespace")
 
-// check returns an error unless file is a network namespace.
+// check returns the identity of file, or an error if file is not a network namespace.
 func check(file *os.File) (id identity, err error) {
 	failed := control(file, func(fd int) {
 		var system unix.Statfs_t
@@ -78,7 +78,7 @@ func check(file *os.File) (id identity, err error) {
 	return id, errors.Join(err, failed)
 }
 
-// control calls f with the descriptor of file, which stays open meanwhile.
+// control calls f with the descriptor of file. The descriptor stays open during the call.
 func control(file *os.File, f func(fd int)) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -87,8 +87,8 @@ func control(file *os.File, f func(fd int)) error {
 	return raw.Control(func(fd uintptr) { f(int(fd)) })
 }
 
-// Current returns an error unless the path still leads to the namespace. After the end of a pod its
-// namespace may live on while it is open, but nothing in it answers any more.
+// Current returns an error unless the path still leads to the namespace. After the end of a pod, its
+// namespace exists while it is open, but nothing in it answers.
 func (n *Namespace) Current() error {
 	var stat unix.Stat_t
 	switch err := unix.Stat(n.path, &stat); {
@@ -109,15 +109,15 @@ func (n *Namespace) IsOwn() bool { return n.own }
 // Close closes the namespace. Sockets that were made in it stay open.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// Socket makes a socket in the namespace, as socket(2) does; it is non-blocking, and closed in programs
-// that are started. What is done with it later, such as connect, happens in its namespace wherever the
-// caller is. An error is an [*Error], or that of socket(2).
+// Socket makes a socket in the namespace, like socket(2). The socket is non-blocking and close-on-exec. Later
+// operations on it, such as connect, happen in its namespace regardless of the caller's. An error wraps an
+// [*Error], or is the error of socket(2).
 //
-// The call enters the namespace on a thread that runs nothing else until it has left it. It needs
+// The call enters the namespace on a locked thread, which runs nothing else until it has left. This needs
 // CAP_SYS_ADMIN.
 func (n *Namespace) Socket(domain, kind, protocol int) (fd int, err error) {
 	made := make(chan struct{})
-	go func() { // whose thread ends with it if that cannot be used again
+	go func() { // if its thread cannot leave the namespace, the thread ends with the goroutine
 		defer close(made)
 		fd, err = n.socket(domain, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
 	}()
@@ -125,15 +125,15 @@ func (n *Namespace) Socket(domain, kind, protocol int) (fd int, err error) {
 	return fd, err
 }
 
-// socket makes a socket. If it returns a goroutine that is locked to its thread, the thread is in the
-// namespace: the goroutine has to end.
+// socket makes a socket. If the goroutine is still locked to its thread afterwards, the thread has not
+// left the namespace, and the goroutine must end.
 func (n *Namespace) socket(domain, kind, protocol int) (fd int, err error) {
 	home, err := program()
 	if err != nil {
 		return -1, failed(n.path, fmt.Errorf("the program's own: %w", err))
 	}
 	runtime.LockOSThread()
-	if err := n.enter(); err != nil { // the thread is where it was
+	if err := n.enter(); err != nil { // the thread has not changed its namespace
 		runtime.UnlockOSThread()
 		return -1, failed(n.path, explain(err))
 	}
@@ -151,7 +151,7 @@ func (n *Namespace) socket(domain, kind, protocol int) (fd int, err error) {
 	return fd, nil
 }
 
-// setns is the system call. Tests replace it.
+// setns is the system call setns. Tests replace it.
 var setns = unix.Setns
 
 // enter moves the thread into the namespace.
@@ -163,7 +163,7 @@ func (n *Namespace) enter() error {
 	return entered
 }
 
-// explain adds to the error of setns what the program lacks.
+// explain adds the missing capability to an error of setns.
 func explain(err error) error {
 	if errors.Is(err, syscall.EPERM) {
 		return fmt.Errorf("%w (needs CAP_SYS_ADMIN)", err)
@@ -174,10 +174,10 @@ func explain(err error) error {
 // own is the namespace of the program.
 var own struct {
 	mu sync.Mutex
-	at *Namespace // nil until a namespace is opened
+	at *Namespace // nil until the first call of program
 }
 
-// program returns the namespace of the program. It stays open.
+// program returns the namespace of the program, which stays open.
 func program() (*Namespace, error) {
 	own.mu.Lock()
 	defer own.mu.Unlock()
@@ -187,7 +187,7 @@ func program() (*Namespace, error) {
 	var at *Namespace
 	var err error
 	opened := make(chan struct{})
-	go func() { // not on the caller's thread, which may be locked and elsewhere
+	go func() { // the caller's thread may be locked and in another namespace
 		defer close(opened)
 		at, err = open("/proc/thread-self/ns/net")
 	}()

@@ -8,13 +8,13 @@ import (
 	"runtime"
 )
 
-// Namespace is an open network namespace. There are none on this system.
+// Namespace is an open network namespace. This system has none.
 type Namespace struct {
 	path string
 	own  bool
 }
 
-// Open returns an error: this system has no network namespaces.
+// Open returns an error, because this system has no network namespaces.
 func Open(path string) (*Namespace, error) { return nil, unsupported(path) }
 
 // Current is not called on this system.

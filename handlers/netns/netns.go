@@ -1,14 +1,15 @@
-// Package netns makes sockets in network namespaces, such as those of pods.
+// Package netns makes sockets in network namespaces, such as the network namespaces of pods.
 //
-// A program opens a [Namespace] by its path and passes it on with [With]. The handlers of
-// handlers/builtin and handlers/wasm make their connections, datagrams and echo requests in the
-// namespace of the context of an attempt. Names are looked up in the program's own namespace, and unix
-// sockets belong to none. Commands of exec probes and plugins that are programs stay where they are.
+// A program opens a [Namespace] by its path and adds it to a context with [With]. The handlers of
+// handlers/builtin and handlers/wasm make their connections, datagrams and echo requests in the namespace of
+// an attempt's context. Names are looked up in the program's own namespace, and unix sockets belong to no
+// namespace. Commands of exec probes, and plugins that are programs, run in the program's own namespace.
 //
-// In the program's own namespace there may be addresses that no target may have: see [WithGuard].
+// [WithGuard] protects addresses that a target must not have, such as services in the program's own
+// namespace.
 //
-// Read this file first, then namespace_linux.go: [Namespace.Socket] is the only code that enters a
-// namespace. There are no namespaces on other systems than Linux.
+// Read this file first, then namespace_linux.go: only [Namespace.Socket] enters a namespace. Only Linux has
+// network namespaces.
 package netns
 
 import (
@@ -17,26 +18,26 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Error is the error of a namespace. Each is inside a [probe.Error] with the reason
-// [probe.ReasonHostResources]: it tells nothing about a target.
+// Error is the error of a namespace. It is always wrapped by a [probe.Error] with the reason
+// [probe.ReasonHostResources], because it says nothing about a target.
 type Error struct {
-	Path string // as it was opened
+	Path string // the path passed to Open
 	Err  error
 }
 
-// Error names the path.
+// Error returns the text of Err with the path.
 func (e *Error) Error() string { return "network namespace " + e.Path + ": " + e.Err.Error() }
 
-// Unwrap returns the error inside.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// failed returns the error of the namespace at path.
+// failed returns the error err of the namespace at path.
 func failed(path string, err error) error {
 	return &probe.Error{Reason: probe.ReasonHostResources, Err: &Error{Path: path, Err: err}}
 }
 
-// inContext is a context with a namespace. It is no [context.WithValue], whose result costs a goroutine
-// for each [context.AfterFunc] if the parent is the context of a worker's attempt.
+// inContext is a context with a namespace. [context.WithValue] is not used, because each [context.AfterFunc]
+// on its result would cost a goroutine if the parent is the context of a worker's attempt.
 type inContext struct {
 	context.Context
 	namespace *Namespace
@@ -45,8 +46,8 @@ type inContext struct {
 // key is the key of the namespace in a context.
 type key struct{}
 
-// With returns ctx with a namespace for the sockets that are made with it. A nil Namespace stands for the
-// program's own, and so does one that is the program's own.
+// With returns a context whose sockets are made in the namespace n. The program's own namespace is used
+// if n is nil or [Namespace.IsOwn] returns true.
 func With(ctx context.Context, n *Namespace) context.Context {
 	if n != nil && n.own {
 		n = nil
@@ -57,7 +58,7 @@ func With(ctx context.Context, n *Namespace) context.Context {
 	return &inContext{ctx, n}
 }
 
-// From returns the namespace of ctx; nil for the program's own.
+// From returns the namespace of ctx, or nil for the program's own.
 func From(ctx context.Context) *Namespace {
 	n, _ := ctx.Value(key{}).(*Namespace)
 	return n
@@ -74,5 +75,5 @@ func (c *inContext) Value(k any) any {
 // AfterFunc calls f in a goroutine when c ends. The context package calls it.
 func (c *inContext) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
 
-// Path returns the path that the namespace was opened by.
+// Path returns the path with which the namespace was opened.
 func (n *Namespace) Path() string { return n.path }

@@ -33,7 +33,7 @@ func open(t testing.TB, n *netnstest.Net) *netns.Namespace {
 	return namespace
 }
 
-// namespaceOf returns the namespace of the thread that the caller runs on.
+// namespaceOf returns the namespace of the current thread.
 func namespaceOf(t testing.TB) string {
 	t.Helper()
 	name, err := os.Readlink("/proc/thread-self/ns/net")
@@ -43,7 +43,7 @@ func namespaceOf(t testing.TB) string {
 	return name
 }
 
-// isIn reports whether a socket belongs to the namespace of n: no other one has a listener at at.
+// isIn reports whether a socket belongs to the namespace of n, the only one with a listener at at.
 func isIn(t testing.TB, fd int, at net.Addr) bool {
 	t.Helper()
 	to := &unix.SockaddrInet4{Port: at.(*net.TCPAddr).Port, Addr: [4]byte{127, 0, 0, 1}}
@@ -116,7 +116,7 @@ func TestSocketsAreMadeInTheNamespaceAndThreadsStay(t *testing.T) {
 	checkThreads(t, home, one.Path, other.Path)
 }
 
-// checkThreads reports threads of this program that are neither at home nor those of the test's namespaces.
+// checkThreads checks that all threads of this program are in the namespace home.
 func checkThreads(t *testing.T, home string, paths ...string) {
 	t.Helper()
 	threads, err := os.ReadDir("/proc/self/task")
@@ -127,7 +127,7 @@ func checkThreads(t *testing.T, home string, paths ...string) {
 		path := fmt.Sprintf("/proc/%d/task/%s/ns/net", os.Getpid(), thread.Name())
 		name, err := os.Readlink(path)
 		if err != nil || name == home || thread.Name() == strconv.Itoa(os.Getpid()) {
-			continue // a thread that has ended; the main one never does, see TestThreadThatCannotLeaveIsEnded
+			continue // the thread has ended; the main thread never does, see TestThreadThatCannotLeaveIsEnded
 		}
 		if !strings.Contains(strings.Join(paths, " ")+" ", path+" ") {
 			t.Errorf("thread %s is in %s, not in %s", thread.Name(), name, home)
@@ -152,7 +152,8 @@ func TestSocketIsNonBlockingAndClosedInPrograms(t *testing.T) {
 	}
 }
 
-// recordThreads returns a system call setns that notes its threads in ids, and fails as fail says.
+// recordThreads returns a replacement for setns that adds the thread IDs of its calls to ids, and returns the
+// errors of fail.
 func recordThreads(ids *[]int, fail func(call int) error) func(fd, kind int) error {
 	var calls int
 	return func(fd, kind int) error {
@@ -191,7 +192,7 @@ func TestThreadThatCannotLeaveIsEnded(t *testing.T) {
 			t.Fatalf("%d sockets, %d before", after, before)
 		}
 		var wg sync.WaitGroup
-		for range 32 { // on all threads that there are
+		for range 32 { // use all existing threads
 			wg.Go(func() {
 				if now := namespaceOf(t); now != home {
 					t.Errorf("a goroutine runs in %s", now)
@@ -205,7 +206,7 @@ func TestThreadThatCannotLeaveIsEnded(t *testing.T) {
 	}
 }
 
-// sockets returns how many sockets this process has.
+// sockets returns the number of sockets of this process.
 func sockets(t *testing.T) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -272,7 +273,7 @@ func TestClosedNamespaceMakesNoSockets(t *testing.T) {
 	}
 }
 
-func TestCurrentTellsOfReplacedNamespace(t *testing.T) {
+func TestCurrentOfReplacedNamespaceIsError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "net")
 	link := func(to string) {
 		t.Helper()
@@ -337,7 +338,8 @@ func TestContext(t *testing.T) {
 	<-inner.Done()
 }
 
-// TestContextWithoutNamespaceCostsNothing pins what a probe pays in the program's own namespace.
+// TestContextWithoutNamespaceCostsNothing checks that the program's own namespace costs a probe no
+// allocations.
 func TestContextWithoutNamespaceCostsNothing(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(100, func() { _ = netns.From(ctx) }); n != 0 {

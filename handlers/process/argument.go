@@ -14,14 +14,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// argument is one argument of a command, or a group of arguments, which is left out if a value that
-// it refers to is not set.
+// argument is one argument of a command, or a group of arguments. A group is omitted if one of its
+// references has no value.
 type argument struct {
 	words    []word
 	optional bool
 }
 
-// word is a text with references: parts[i] comes before names[i].
+// word is a text with references: parts[i] is the text before the reference names[i].
 type word struct {
 	parts, names []string
 }
@@ -47,10 +47,11 @@ func parseWord(text string) (w word) {
 	return w
 }
 
-// checkConfig returns an error for a config value that is not set, or that cannot be an argument.
+// checkConfig returns an error for a config value that is required but not set, or that cannot be an
+// argument.
 func (a *argument) checkConfig(config map[string]any) error {
 	for _, w := range a.words {
-		known := true // all its values are from the config
+		known := true // all values come from the config
 		for _, name := range w.names {
 			_, ok, err := lookup(name, config, &probe.Request{})
 			isConfig := strings.HasPrefix(name, "config.")
@@ -72,7 +73,7 @@ func (a *argument) checkConfig(config map[string]any) error {
 	return nil
 }
 
-// expand returns the words of the argument with the values that they refer to.
+// expand returns the words of the argument, with values in place of references.
 func (a *argument) expand(config map[string]any, req *probe.Request) ([]string, error) {
 	var words []string
 	for _, w := range a.words {
@@ -90,7 +91,7 @@ func (a *argument) expand(config map[string]any, req *probe.Request) ([]string, 
 	return words, nil
 }
 
-// expand returns the text of w as an argument, or the first of its names that is not set.
+// expand returns w as an argument, or in missing the first reference without a value.
 func (w *word) expand(config map[string]any, req *probe.Request) (text, missing string, err error) {
 	text, first, missing, err := w.fill(config, req)
 	if err == nil && first != "" && strings.HasPrefix(text, "-") && !number().MatchString(text) {
@@ -99,8 +100,8 @@ func (w *word) expand(config map[string]any, req *probe.Request) (text, missing 
 	return text, missing, err
 }
 
-// fill returns the text of w, and the name whose value the text begins with, if any. missing is
-// the first name that is not set.
+// fill returns the text of w with values in place of references. first is the reference at the beginning
+// of the text, if there is one. missing is the first reference without a value.
 func (w *word) fill(config map[string]any, req *probe.Request) (text, first, missing string, err error) {
 	var b strings.Builder
 	for i, name := range w.names {
@@ -118,11 +119,11 @@ func (w *word) fill(config map[string]any, req *probe.Request) (text, first, mis
 	return b.String(), first, "", nil
 }
 
-// number is the only text that may begin with a dash: the config of a probe must not turn an
-// argument into an option.
+// number matches the only values that may begin with a dash. Otherwise the config of a probe could turn
+// an argument into an option.
 var number = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?$`) })
 
-// lookup returns the value that name refers to; ok is false if it is not set.
+// lookup returns the value of a reference. ok is false if it is not set.
 func lookup(name string, config map[string]any, req *probe.Request) (value string, ok bool, err error) {
 	if path, isConfig := strings.CutPrefix(name, "config."); isConfig {
 		return configValue(path, config)
@@ -130,7 +131,7 @@ func lookup(name string, config map[string]any, req *probe.Request) (value strin
 	known := map[string]string{
 		"target.host": req.Target.Host, "target.port": positive(int64(req.Target.Port)), "target.unix": req.Target.Unix,
 		"pod.name": "", "pod.namespace": "", "container.name": "", "kind": req.Kind.String(), "attempt": positive(int64(req.Attempt)),
-		// In whole seconds, and more than the timeout, so that prober ends the check.
+		// In whole seconds, and longer than the timeout of the probe, so that prober ends the check.
 		"timeout": positive(int64(req.Spec.Timeout.Seconds()) + 1),
 	}
 	if req.Pod != nil {

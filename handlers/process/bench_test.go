@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkCall is one attempt with a deadline, to be held beside that of handlers/wasm.
+// BenchmarkCall measures one attempt with a deadline, for comparison with BenchmarkCall of handlers/wasm.
 func BenchmarkCall(b *testing.B) {
 	h := bind(b, load(b, process.Config{}), "ok")
 	req := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Minute}}
@@ -39,8 +39,8 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// BenchmarkStart is a process from its start until it serves. The digest of its executable is known if
-// the reader of the plugin has computed it.
+// BenchmarkStart measures the time from the start of a process until it serves, with and without a known
+// digest of the executable.
 func BenchmarkStart(b *testing.B) {
 	hashed := found()
 	hashed.SetModule(tester)
@@ -61,7 +61,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck is one run of a check that does nothing.
+// BenchmarkCheck measures one run of a check that does nothing.
 func BenchmarkCheck(b *testing.B) {
 	dir := checkFolder(b)
 	if err := os.WriteFile(filepath.Join(dir, "check_it"), []byte("#!/bin/sh\n"), 0o700); err != nil {

@@ -79,7 +79,7 @@ func (a always) State() worker.State {
 	return worker.State{Found: true, ContainerID: string(a), Running: true, StartedAt: time.Now().Add(-time.Hour), Started: true}
 }
 
-// Probes that do nothing tick beside programs that misbehave in every way.
+// TestHostileProcessesDelayNoOthers runs native probes together with all hostile programs.
 func TestHostileProcessesDelayNoOthers(t *testing.T) {
 	const natives, period, ticks = 50, time.Second, 3
 	schedules := make(schedulesByUID)
@@ -104,7 +104,7 @@ func TestHostileProcessesDelayNoOthers(t *testing.T) {
 	for _, name := range hostiles {
 		all.Add(1)
 		s := &schedule{enough: 3, done: all.Done}
-		if name == "hangs at start" { // its ticks are skipped
+		if name == "hangs at start" { // all ticks are skipped
 			all.Done()
 		}
 		bad[name] = s
@@ -142,9 +142,8 @@ func (quick) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	return probe.Outcome{Result: probe.Success}, nil
 }
 
-// BenchmarkBesideHostileProcesses reports how late native probes begin, 1,000 every 50 ms
-// with the garbage collector at work, beside programs of each bad kind, one after the
-// other.
+// BenchmarkBesideHostileProcesses reports how late 1,000 native probes with a period of 50 ms begin, while
+// a hostile program and the garbage collector run. It tests each kind of hostile program in turn.
 func BenchmarkBesideHostileProcesses(b *testing.B) {
 	const period = 50 * time.Millisecond
 	for _, name := range append([]string{"none"}, hostiles...) {
@@ -184,7 +183,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// nativeLags lets n goroutines wake every period and returns how late they did, sorted.
+// nativeLags lets n goroutines wake every period, and returns their delays, sorted.
 func nativeLags(n, rounds int, period time.Duration) []time.Duration {
 	lags := make(chan time.Duration, n*rounds)
 	var wg sync.WaitGroup

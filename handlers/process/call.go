@@ -24,7 +24,7 @@ import (
 type bound struct {
 	plugin *Handler
 	config []byte         // with defaults
-	url    string         // of config; see [attempt.URLOf]
+	url    string         // the URL in config, see [attempt.URLOf]
 	store  *attempt.Store // set before the first attempt begins
 }
 
@@ -50,21 +50,22 @@ func (b *bound) Keep(data map[string][]byte) { b.store.Replace(maps.Clone(data))
 // Secrets implements [probe.SecretHolder].
 func (b *bound) Secrets() []string { return b.plugin.manifest.Config.SecretsOf(b.config) }
 
-// KeepSecret implements [probe.SecretKeeper]: the process may write the config at any time.
+// KeepSecret implements [probe.SecretKeeper]. The secret is kept until Release, because the process may
+// write the config at any time.
 func (b *bound) KeepSecret(redact func(text string) string) { b.plugin.secrets.keep(b, redact) }
 
 // Release implements [probe.Releaser].
 func (b *bound) Release() { b.plugin.secrets.forget(b) }
 
-// Inherit implements [probe.Inheritor]: a new version of the plugin takes over the keys and values
-// of the probe. A last attempt of the old version may still add to them.
+// Inherit implements [probe.Inheritor]. A new version of the plugin shares the keys and values of the
+// probe with the old version. A last attempt of the old version may still change them.
 func (b *bound) Inherit(from probe.Handler) {
 	if old, ok := from.(*bound); ok {
 		b.store = old.store
 	}
 }
 
-// call is one attempt. It belongs to the goroutine that makes it.
+// call is one attempt. Only the goroutine that makes the attempt may use it.
 type call struct {
 	ctx      context.Context
 	plugin   *Handler
@@ -131,8 +132,8 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return out, err
 }
 
-// checkNetwork returns an error if ctx asks for another network namespace than the one of programs, or if its
-// guard refuses the target. A program looks names up itself, so the guard does not see their addresses.
+// checkNetwork returns an error if ctx requires a network namespace other than the host's, or if its
+// guard refuses the target. A program looks names up itself, so the guard does not see addresses.
 func checkNetwork(ctx context.Context, req *probe.Request) error {
 	n := netns.From(ctx)
 	switch {
@@ -144,10 +145,11 @@ func checkNetwork(ctx context.Context, req *probe.Request) error {
 	return &probe.Error{Reason: probe.ReasonDenied, Err: fmt.Errorf("a program cannot probe in the network namespace %s; WebAssembly plugins can", n.Path())}
 }
 
-// skew is how much earlier a deadline may come in a process, which is told the time that is left.
+// skew is how much earlier than here a deadline may expire in a process. The process gets the remaining
+// time, not the time of the deadline.
 const skew = 20 * time.Millisecond
 
-// ended returns the answer of an attempt whose context has ended.
+// ended returns the outcome of an attempt whose context has ended.
 func ended(ctx context.Context, req *probe.Request, start time.Time) (probe.Outcome, error) {
 	if ctx.Err() == context.Canceled {
 		return probe.Outcome{}, ctx.Err()
@@ -155,10 +157,10 @@ func ended(ctx context.Context, req *probe.Request, start time.Time) (probe.Outc
 	return attempt.TimedOut(req, time.Since(start)), nil
 }
 
-// The most that is read of an answer before its verdict.
+// Limits of an answer before its verdict.
 const (
 	maxEvents    = 100_000 // messages
-	maxLineBytes = 4 << 20 // in log lines
+	maxLineBytes = 4 << 20 // bytes of log lines
 )
 
 // ask sends the request and reads the answer up to its verdict.
@@ -223,7 +225,7 @@ func levelName(level int32) string {
 	return names[min(max(level, abi.LevelDebug), abi.LevelError)]
 }
 
-// outcome returns the outcome of a verdict, within the limits, and stores its keys and values.
+// outcome returns the outcome of a verdict. It applies the limits, and stores the keys and values.
 func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 	limits := &c.plugin.limits
 	if n := len(v.GetResult()); n > limits.Result {
@@ -245,21 +247,21 @@ func (b *bound) outcome(c *call, v *pluginpb.Verdict) (probe.Outcome, error) {
 	return out, nil
 }
 
-// missed notes that the process did not accept a request. It kills a process that has accepted
-// none for so long that a new one would serve by now.
+// missed records that the process did not accept a request. If the process has not accepted any request
+// for longer than patience, missed kills it: a new process would have started in this time.
 func (in *instance) missed(patience time.Duration) {
 	now := time.Since(in.since)
 	if in.missedAt.CompareAndSwap(0, int64(now)) {
 		return
 	}
-	// It may have accepted another one meanwhile.
+	// The process may have accepted another request meanwhile.
 	if first := in.missedAt.Load(); first != 0 && now-time.Duration(first) > patience {
 		in.child.kill()
 	}
 }
 
-// fault returns the error of a call that the process did not answer. validates is true if the call
-// was to validate a config, false for an attempt.
+// fault returns the error for a call that the process did not answer. validates is true for the
+// validation of a config, and false for an attempt.
 func (in *instance) fault(ctx context.Context, err error, validates bool) error {
 	if _, ok := errors.AsType[*probe.Error](err); ok {
 		return err
@@ -267,7 +269,7 @@ func (in *instance) fault(ctx context.Context, err error, validates bool) error 
 	s := status.Convert(err)
 	if s.Code() == codes.Unavailable { // a process that ends closes its connection first
 		in.child.awaitEnd(ctx)
-		in.child.kill() // a process without a connection is of no use
+		in.child.kill() // a process without a connection cannot be used
 	}
 	if !in.child.ready() {
 		return &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("the process ended: %s", in.child.exitStatus(validates))}

@@ -24,9 +24,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Check is a plugin each of whose attempts runs a program that follows the conventions of Nagios
-// plugins: an exit code, a message, and performance data after a bar. It is safe for concurrent
-// use.
+// Check is a plugin that runs a program in each attempt. The program follows the conventions of Nagios
+// plugins: an exit code, a message, and performance data after a vertical bar. A Check is safe for
+// concurrent use.
 type Check struct {
 	manifest *plugin.Manifest
 	limits   plugin.Limits
@@ -34,7 +34,7 @@ type Check struct {
 	command  command
 	args     []argument
 	input    input
-	mark     string // of all runs; read-only, as are the fields above
+	mark     string // prefix of the marks of all runs; read-only, like the fields above
 	strays   sweeper
 	runs     atomic.Uint64
 
@@ -44,9 +44,9 @@ type Check struct {
 
 var _ probe.Preparer = (*Check)(nil)
 
-// LoadCheck returns the plugin of a manifest whose runtime is nagios. Its command must be in one
-// of found.Folders, which only the operator can write to, and have the digest that the manifest
-// pins, if any. LoadCheck uses only Env and Logger of cfg.
+// LoadCheck returns the plugin of a manifest with the runtime nagios. Its command must be in one of
+// found.Folders, and others than the operator must not be able to write there. If the manifest pins a
+// digest, the command must have it. LoadCheck uses only Env and Logger of cfg.
 func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	c, err := loadCheck(cfg, found)
 	if err != nil {
@@ -62,7 +62,7 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: procgroup.NewMark(),
 		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name, closed: make(chan struct{})},
 	}
-	c.gate.most, c.gate.hits = c.limits.Instances, &c.hits
+	c.gate.limit, c.gate.hits = c.limits.Instances, &c.hits
 	for _, a := range m.Command[1:] {
 		c.args = append(c.args, parseArgument(a))
 	}
@@ -78,7 +78,7 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	return c, err
 }
 
-// absolute returns the absolute paths of folders: a command runs elsewhere.
+// absolute returns the absolute paths of folders, because a command has another working folder.
 func absolute(folders []string) (all []string, err error) {
 	all = make([]string, len(folders))
 	for i, folder := range folders {
@@ -89,8 +89,8 @@ func absolute(folders []string) (all []string, err error) {
 	return all, nil
 }
 
-// CommandPath returns the path of the command of found, which it does not read: it may be a command
-// that may not run.
+// CommandPath returns the path of the command of found. It does not read the command, and does not check
+// whether the command may run.
 func CommandPath(found plugin.Found) (string, error) {
 	folders, err := absolute(found.Folders)
 	if err != nil {
@@ -99,9 +99,9 @@ func CommandPath(found plugin.Found) (string, error) {
 	return locateCommand(found.Manifest.Command[0].Text, folders)
 }
 
-// CommandOf returns the path of the command that [LoadCheck] would run for found, and its digest.
-// If inPlace is true, the command runs from that path and not from a copy. Then it no longer runs
-// once the file is replaced, even by one with the same bytes.
+// CommandOf returns the path and the digest of the command that [LoadCheck] would run for found. If
+// inPlace is true, the command runs from that path and not from a copy. It is then refused after the file
+// has been replaced, even by a file with the same bytes.
 func CommandOf(found plugin.Found) (path, digest string, inPlace bool, err error) {
 	c, err := loadCheck(Config{}, found)
 	if err != nil {
@@ -115,8 +115,8 @@ func (c *Check) Stats() Stats {
 	return Stats{Running: true, Busy: c.gate.busyNow(), Limits: c.hits.Counts()}
 }
 
-// Close refuses further attempts, waits for those in flight, which end with their deadlines, and
-// ends what they have left behind.
+// Close refuses further attempts and waits for the attempts in flight, which end at their deadlines. Then
+// it kills the processes that they have left behind.
 func (c *Check) Close() error {
 	if !c.gate.close() {
 		return nil
@@ -131,8 +131,8 @@ func (c *Check) Close() error {
 	return nil
 }
 
-// Prepare implements [probe.Preparer]. It validates what the command gets from the config. What
-// it gets from the target is validated at each attempt.
+// Prepare implements [probe.Preparer]. It validates the values that the command gets from the config.
+// Values from the target are validated at each attempt.
 func (c *Check) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
 	config, err := c.manifest.Config.Apply(config)
 	if err != nil {
@@ -245,8 +245,8 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	return c.outcome(r, req)
 }
 
-// outcome returns the outcome of a run that has ended. It removes secrets before it cuts texts:
-// the rest of a cut secret would not be found.
+// outcome returns the outcome of a run that has ended. It redacts secrets before it cuts texts, because
+// it would not find the rest of a cut secret.
 func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
 	text, numbers := perfdata.Split(strings.ToValidUTF8(r.stdout, "\uFFFD"))
 	stderr, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(r.stderr, "\uFFFD")), "\n")
@@ -278,25 +278,25 @@ func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
 	return out, nil
 }
 
-// sweepDelay is how long a sweeper waits for further runs before it reads the environment of every
+// sweepDelay is how long a sweeper waits for more runs before it reads the environment of every
 // process.
 const sweepDelay = time.Second
 
-// sweeper ends what the runs of a check have left behind. It does so beside the attempts and for
-// many runs at once, since it has to look at every process of the host.
+// sweeper kills processes that the runs of a check have left behind. It works in the background and for
+// many runs at once, because it must scan all processes of the host.
 type sweeper struct {
 	logger *slog.Logger
 	check  string
 	closed chan struct{}
 
-	ending sync.Mutex // held by the sweep that ends processes; locked before mu
+	ending sync.Mutex // held by the sweep that kills processes; locked before mu
 	mu     sync.Mutex
-	marks  []string // of runs
+	marks  []string // marks of runs to sweep
 	sweeps sync.WaitGroup
 }
 
-// sweep ends what is left of the run with mark, after a delay. At most one sweep ends processes,
-// and one waits for it.
+// sweep kills the processes left by the run with a mark, after a delay. At most one sweep kills processes
+// while another one waits.
 func (s *sweeper) sweep(mark string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -318,7 +318,7 @@ func (s *sweeper) sweep(mark string) {
 	})
 }
 
-// close ends what is left of all runs whose marks begin with mark.
+// close kills the processes left by all runs whose marks begin with mark.
 func (s *sweeper) close(mark string) {
 	close(s.closed)
 	s.sweeps.Wait()

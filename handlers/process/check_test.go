@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// checkScript does what its arguments say.
+// checkScript behaves as its arguments say.
 const checkScript = `#!/bin/sh
 case "$1" in
 ok) echo "DISK OK - free | /=2643MB;5948;5958;0;5968 inodes=7%"; exit 0;;
@@ -205,7 +205,8 @@ func TestCommandRefused(t *testing.T) {
 	}
 }
 
-// A program that is not a script runs from a copy, even if its file is replaced.
+// TestCheckRunsCopyOfProgram checks that a program that is not a script runs from a copy, even after its
+// file was replaced.
 func TestCheckRunsCopyOfProgram(t *testing.T) {
 	dir := checkFolder(t)
 	path := filepath.Join(dir, "check_binary")
@@ -226,7 +227,7 @@ func TestCheckRunsCopyOfProgram(t *testing.T) {
 	}
 }
 
-// Only a part of the secret is within the limit of the message or of the output.
+// TestCheckSecretAtLimit has secrets that are partly beyond the limit of the message or the output.
 func TestCheckSecretAtLimit(t *testing.T) {
 	const secret = "a long secret that is cut in the middle of it"
 	dir := checkFolder(t)
@@ -250,7 +251,7 @@ func TestCheckSecretAtLimit(t *testing.T) {
 	}
 }
 
-// The secrets have letters, bars and quotes that the name of a metric cannot have.
+// TestCheckSecretInMetricName has secrets with letters, bars and quotes that metric names cannot have.
 func TestCheckSecretInMetricName(t *testing.T) {
 	c := loadCheck(t, `{args: [check_it, args, "{{config.text}}"]}`, checkFolder(t))
 	for secret, label := range map[string]string{

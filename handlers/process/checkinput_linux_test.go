@@ -13,7 +13,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// It reads /proc while a check runs, and as another user too if the test runs as root.
+// TestCheckInputNotVisibleToOtherUsers reads /proc while a check runs. If the test runs as root, it also
+// reads as another user.
 func TestCheckInputNotVisibleToOtherUsers(t *testing.T) {
 	dir := t.TempDir()
 	running, end := filepath.Join(dir, "running"), filepath.Join(dir, "end")
@@ -66,7 +67,7 @@ stdin: "{{config.password}}"`, running, end)))
 	}
 }
 
-// asNobody returns what another user reads in a file, or the error.
+// asNobody returns the contents of a file as another user reads it, or the error.
 func asNobody(path string) string {
 	cmd := exec.Command("cat", path)
 	cmd.Dir, cmd.Env = "/", []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}

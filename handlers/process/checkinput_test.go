@@ -42,7 +42,7 @@ stdin: "{{config.password}}\n"`))
 	}
 }
 
-// The check does not read its input, which is longer than the buffer of a pipe.
+// TestCheckInputIsNotRead has a check that ignores its input, which is longer than the buffer of a pipe.
 func TestCheckInputIsNotRead(t *testing.T) {
 	c, err := process.LoadCheck(process.Config{}, inputCheck(t, "[check_it, ok]\nstdin: \"{{config.text}}\""))
 	if err != nil {
@@ -98,7 +98,7 @@ func TestCheckRefusesSecretsInArguments(t *testing.T) {
 	}
 }
 
-// A new version of a plugin does not accept the secrets of a probe that the old version accepted.
+// TestCheckRefusesSecretsInLaterVersions has a new version that refuses secrets that the old one accepted.
 func TestCheckRefusesSecretsInLaterVersions(t *testing.T) {
 	swap := replace.New(replace.Config{Name: "it"})
 	t.Cleanup(func() { _ = swap.Close() })

@@ -19,16 +19,16 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// child is one process. It leads a process group, which is killed as a whole. Processes that
-// have left the group are found by their mark. go-plugin gets the first line of the standard
-// output; all other output goes to the log.
+// child is one process. It leads a process group, which is killed as a whole. Processes that have left
+// the group are found by a mark in their environment. go-plugin gets the first line of standard output.
+// All other output goes to the log.
 type child struct {
 	cmd    *exec.Cmd
-	mark   string // in its environment
+	mark   string // marks its environment
 	lines  *lineLog
 	hello  *io.PipeReader
 	stdin  io.WriteCloser
-	ctx    context.Context // its end kills the process
+	ctx    context.Context // the process is killed when it ends
 	kill   context.CancelFunc
 	exited chan struct{}
 
@@ -39,8 +39,8 @@ type child struct {
 
 var _ runner.Runner = (*child)(nil)
 
-// newChild returns a process that is not started. The caller sets the environment of its
-// command, and calls finish in any case.
+// newChild returns a process that has not been started. The caller sets the environment of its command,
+// and always calls finish.
 func newChild(p *sealed.Copy, lines *lineLog) *child {
 	path, files := p.Command()
 	c := &child{lines: lines, mark: procgroup.NewMark(), exited: make(chan struct{})}
@@ -52,8 +52,8 @@ func newChild(p *sealed.Copy, lines *lineLog) *child {
 	return c
 }
 
-// Start implements [runner.Runner]. The process notices the end of its parent by its standard
-// input, a pipe that nothing is written to.
+// Start implements [runner.Runner]. Standard input of the process is a pipe to which nothing is written.
+// Its end tells the process that its parent has ended.
 func (c *child) Start(context.Context) (err error) {
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *child) Start(context.Context) (err error) {
 	go func() {
 		defer close(c.exited)
 		c.killed, c.err = procgroup.Run(c.ctx, c.cmd, func() { close(started) })
-		if errors.Is(c.err, exec.ErrWaitDelay) { // it has exited with 0; a process that left the group holds its output
+		if errors.Is(c.err, exec.ErrWaitDelay) { // it exited with 0, but a process outside of the group holds its output open
 			c.err = nil
 		}
 		stdout.close()
@@ -82,7 +82,7 @@ func (c *child) Start(context.Context) (err error) {
 	return nil
 }
 
-// finish waits until the process and all that it has started have ended.
+// finish kills the process and all processes that it has started, and waits until they have ended.
 func (c *child) finish() {
 	c.kill()
 	if c.cmd.Process == nil {
@@ -95,14 +95,14 @@ func (c *child) finish() {
 	_ = c.hello.Close()
 }
 
-// maxHello is the most bytes of the first line, by which a process says where it listens.
+// maxHello is the maximum length in bytes of the first line, which has the address of the process.
 const maxHello = 16 << 10
 
 // helloWriter gives the first line to go-plugin and the rest to the log.
 type helloWriter struct {
 	hello *io.PipeWriter
 	line  []byte // the first line so far
-	done  bool   // it is complete
+	done  bool   // the first line is complete
 	rest  *lineWriter
 }
 
@@ -126,7 +126,7 @@ func (w *helloWriter) Write(p []byte) (int, error) {
 }
 
 func (w *helloWriter) sayHello() {
-	if len(w.line) > 0 { // a write of nothing would block until it is read
+	if len(w.line) > 0 { // an empty write would block until a read
 		_, _ = w.hello.Write(w.line)
 	}
 	_ = w.hello.Close()
@@ -158,7 +158,7 @@ func (c *child) Kill(context.Context) error {
 	return nil
 }
 
-// ID implements [runner.AttachedRunner]. It is never empty: go-plugin does not clean up after a
+// ID implements [runner.AttachedRunner]. It is never empty, because go-plugin does not clean up after a
 // process without an ID.
 func (c *child) ID() string {
 	if c.cmd.Process == nil {
@@ -173,8 +173,8 @@ func (c *child) Name() string { return c.cmd.Path }
 // Diagnose implements [runner.Runner].
 func (c *child) Diagnose(context.Context) string { return "" }
 
-// PluginToHost implements [runner.AddrTranslator]. It refuses addresses of other hosts, and host
-// names, which would have to be resolved.
+// PluginToHost implements [runner.AddrTranslator]. It refuses addresses of other hosts. It also refuses
+// host names, because they need a look-up.
 func (c *child) PluginToHost(network, addr string) (string, string, error) {
 	at, err := netip.ParseAddrPort(addr)
 	switch {
@@ -200,8 +200,8 @@ func (c *child) ready() bool {
 // endGrace is how long an attempt waits for the end of a process that has closed its connection.
 const endGrace = 2 * time.Second
 
-// awaitEnd waits for the end of a process that seems to be ending, until the deadline of ctx but
-// at least for a moment.
+// awaitEnd waits for a process that seems to be ending. It waits until the deadline of ctx, at most
+// endGrace, but always for a moment.
 func (c *child) awaitEnd(ctx context.Context) {
 	grace := endGrace
 	if deadline, ok := ctx.Deadline(); ok {
@@ -215,13 +215,13 @@ func (c *child) awaitEnd(ctx context.Context) {
 	}
 }
 
-// wasKilled reports whether the process has ended because it was killed here.
+// wasKilled reports whether the process has ended because this program killed it.
 func (c *child) wasKilled() bool {
 	return !c.ready() && c.killed && c.err != nil && c.err.Error() == "signal: killed"
 }
 
-// exitStatus returns how the process has ended and its last words, "" while it runs. validates is
-// as for [lineLog.lastWords].
+// exitStatus describes how the process has ended, with its last output. It returns "" while the process
+// runs. validates is as in [lineLog.lastWords].
 func (c *child) exitStatus(validates bool) string {
 	if c.ready() {
 		return ""

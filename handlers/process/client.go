@@ -39,16 +39,16 @@ type instance struct {
 	conn    *grpc.ClientConn
 	rpc     pluginpb.PluginClient
 	about   *pluginpb.DescribeResponse
-	streams sync.WaitGroup // of what it writes by way of go-plugin
+	streams sync.WaitGroup // reads the output that comes through go-plugin
 	since   time.Time
-	used    atomic.Bool // a request was sent to it
-	// missedAt is the age of the process when it first did not accept a request; 0 if it accepted
-	// the last one.
+	used    atomic.Bool // it was sent a request
+	// missedAt is the age of the process when it first failed to accept a request, in nanoseconds. It
+	// is 0 if the process accepted the last request.
 	missedAt atomic.Int64
-	folder   string // of the socket
+	folder   string // holds the socket
 }
 
-// start starts a process of h and asks it to describe itself. The caller stops the instance.
+// start starts a process of h and requests its description. The caller stops the instance.
 func start(ctx context.Context, h *Handler, program *sealed.Copy) (*instance, error) {
 	if err := program.Check(); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func start(ctx context.Context, h *Handler, program *sealed.Copy) (*instance, er
 		in.child.finish()
 		return nil, err
 	}
-	in.client = goplugin.NewClient(config) // a client starts one process in its life
+	in.client = goplugin.NewClient(config) // a client starts only one process
 	err = in.connect(ctx, config)
 	if err == nil {
 		err = in.describe(ctx, h)
@@ -74,7 +74,8 @@ func start(ctx context.Context, h *Handler, program *sealed.Copy) (*instance, er
 	return in, nil
 }
 
-// config configures go-plugin. The process gets nothing of the environment of this program.
+// config returns the configuration of go-plugin. The process gets no variable of this program's
+// environment.
 func (in *instance) config(cfg *Config) (*goplugin.ClientConfig, error) {
 	certificate, err := pluginpb.NewCertificate()
 	if err != nil {
@@ -99,12 +100,12 @@ func (in *instance) config(cfg *Config) (*goplugin.ClientConfig, error) {
 		SkipHostEnv:      true,
 		StartTimeout:     cfg.StartTimeout,
 		Logger:           hclog.NewNullLogger(),
-		// Makes the dial in Kill fail: nothing would close that connection.
+		// Makes the dial in Kill fail, because nothing would close that connection.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultServiceConfig("none")},
 	}, nil
 }
 
-// connect starts the process and connects to the address that it names.
+// connect starts the process and connects to the address in its first line.
 func (in *instance) connect(ctx context.Context, config *goplugin.ClientConfig) error {
 	defer context.AfterFunc(ctx, in.child.kill)() // Start takes no context
 	addr, err := in.client.Start()
@@ -126,7 +127,7 @@ func (in *instance) connect(ctx context.Context, config *goplugin.ClientConfig) 
 	return err
 }
 
-// describe asks the process to describe itself, and compares the answer with its manifest.
+// describe requests the description of the process, and compares it with the manifest.
 func (in *instance) describe(ctx context.Context, h *Handler) (err error) {
 	in.rpc = pluginpb.NewPluginClient(in.conn)
 	if in.about, err = in.rpc.Describe(ctx, &pluginpb.DescribeRequest{Abi: abi.Version, HostVersion: h.cfg.Version}, grpc.WaitForReady(true)); err != nil {
@@ -143,13 +144,12 @@ func (in *instance) describe(ctx context.Context, h *Handler) (err error) {
 		return fmt.Errorf("the process is %s %s, its manifest that of %s %s", own.Name, own.Version, m.Name, m.Version)
 	}
 	in.streams.Go(func() { in.followStdio(in.child.lines) })
-	// The connection lasts as long as the process: no other is needed, and no file is left behind
-	// if this program is killed.
+	// The folder of the socket can be removed, because there is only one connection and it lasts as long
+	// as the process. So no file is left if this program is killed.
 	return os.RemoveAll(in.folder)
 }
 
-// explain returns why a start has failed. The error of go-plugin does not say how a process has
-// ended.
+// explain returns the cause of a failed start. The error of go-plugin does not contain the exit status.
 func (in *instance) explain(ctx context.Context, err error) error {
 	if in.child.cmd.Process == nil || isHostTrouble(err) {
 		return err
@@ -168,11 +168,11 @@ func (in *instance) explain(ctx context.Context, err error) error {
 	return errors.New(firstLine(text))
 }
 
-// shutdownGrace is how long a process may take to end after it was asked to.
+// shutdownGrace is how long a process may take to end after a shutdown request.
 const shutdownGrace = 2 * time.Second
 
-// stop ends the process and waits until nothing of it is left. If gracefully is true, it asks the
-// process to end first.
+// stop ends the process with all that it has started, and waits for their ends. If gracefully is true, it
+// first sends a shutdown request.
 func (in *instance) stop(gracefully bool) {
 	if gracefully && in.child.ready() {
 		in.shutdown()
@@ -185,13 +185,13 @@ func (in *instance) stop(gracefully bool) {
 	in.child.finish()
 }
 
-// shutdown asks the process to end, as go-plugin's client does, and waits for it. A process that
-// does not know the request notices that its standard input is closed.
+// shutdown sends a shutdown request, as go-plugin's client does, and waits for the end. If the process
+// does not implement the request, shutdown closes its standard input instead.
 func (in *instance) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	err := in.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
-	if status.Code(err) == codes.Unimplemented { // any other process may have ended before it answered
+	if status.Code(err) == codes.Unimplemented { // any other error may mean that the process has ended before it answered
 		_ = in.child.stdin.Close()
 	}
 	select {
@@ -200,8 +200,8 @@ func (in *instance) shutdown() {
 	}
 }
 
-// followStdio logs what a plugin that uses go-plugin's Serve writes to its os.Stdout and
-// os.Stderr. That is a stream of the connection, which must be read, or the plugin blocks. It
+// followStdio logs the output of a plugin that uses go-plugin's Serve. Serve sends os.Stdout and
+// os.Stderr over a stream of the connection. Unless the stream is read, the plugin blocks. followStdio
 // returns when the connection is closed, or if the plugin has no such stream.
 func (in *instance) followStdio(lines *lineLog) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -15,23 +15,23 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// command is a program, and its file when it was allowed.
+// command is a program, with the state of its file at the time of the check.
 type command struct {
 	path, digest string
-	program      *sealed.Copy // a copy that nobody can change; nil if the command must run from its path
+	program      *sealed.Copy // an immutable copy; nil if the command must run from its path
 	seen         os.FileInfo
 }
 
-// findCommand returns the program called name, a file in one of folders or the path of one.
+// findCommand returns a program that may run. name is the name of a file in one of folders, or its path.
 func findCommand(name, pin string, folders []string) (command, error) {
 	path, err := locateCommand(name, folders)
 	if err != nil {
 		return command{}, err
 	}
-	return allow(path, pin, folders)
+	return checkCommand(path, pin, folders)
 }
 
-// locateCommand returns the path of the program of [findCommand], which need not be allowed.
+// locateCommand returns the path of a program as [findCommand] does, without checking whether it may run.
 func locateCommand(name string, folders []string) (string, error) {
 	if len(folders) == 0 {
 		return "", errors.New("the operator allows no commands: set nagios.folders in prober.yaml")
@@ -53,9 +53,9 @@ func locateCommand(name string, folders []string) (string, error) {
 	return "", fmt.Errorf("command %q is in none of the folders that the operator allows: %s", name, strings.Join(folders, ", "))
 }
 
-// allow returns the program at path, which is in one of folders, or why it must not run. A symbolic
-// link, such as Debian's check_ftp, must lead to one of folders.
-func allow(path, pin string, folders []string) (command, error) {
+// checkCommand returns the program at path, or an error if it must not run. path is in one of folders. A
+// symbolic link, such as Debian's check_ftp, must lead to one of folders too.
+func checkCommand(path, pin string, folders []string) (command, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return command{}, err
@@ -78,7 +78,7 @@ func allow(path, pin string, folders []string) (command, error) {
 	if pin != "" && pin != c.digest {
 		return command{}, fmt.Errorf("digest of %s is %s, want %s", real, c.digest, pin)
 	}
-	// A script finds the files beside it by its own path, and a copy would lose the setuid bit.
+	// A script may find other files by its own path, and a copy would lose the setuid bit.
 	if bytes.HasPrefix(code, []byte("#!")) || info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
 		return c, nil
 	}
@@ -86,15 +86,15 @@ func allow(path, pin string, folders []string) (command, error) {
 	return c, err
 }
 
-// checkReplaceable returns an error if somebody else could replace the program at path, or a
-// folder or symbolic link on the way there.
+// checkReplaceable returns an error if another user could replace the program at path, or a folder or
+// symbolic link in the path.
 func checkReplaceable(path string) error {
 	for {
 		if err := checkFolder(filepath.Dir(path)); err != nil {
 			return err
 		}
 		to, err := os.Readlink(path)
-		if err != nil { // not a link; a cycle of links would not have been found
+		if err != nil { // not a link; there is no cycle of links, because the file was found
 			return nil
 		}
 		if !filepath.IsAbs(to) {
@@ -127,8 +127,7 @@ func checkFolder(folder string) error {
 	}
 }
 
-// unchanged returns an error if a program that runs from its path is no longer the file that was
-// allowed.
+// unchanged returns an error if the program runs from its path and its file has changed since the check.
 func (c *command) unchanged() error {
 	if c.program != nil {
 		return nil

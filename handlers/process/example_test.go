@@ -9,10 +9,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A program starts a plugin that is a program too, and probes with it.
+// ExampleLoad starts a plugin that is a program, and probes with it.
 func ExampleLoad() {
 	ctx := context.Background()
-	// The manifest is beside it, as prober-plugin-ldap.yaml. Package sdk/process has the other side.
+	// The manifest is in the same folder: prober-plugin-ldap.yaml. Package sdk/process is for writing plugins.
 	found, err := plugin.ReadProcess("/usr/lib/prober/plugins/prober-plugin-ldap")
 	if err != nil {
 		panic(err)

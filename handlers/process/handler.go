@@ -24,7 +24,7 @@ type Handler struct {
 	manifest *plugin.Manifest
 	about    attempt.Plugin
 	limits   plugin.Limits
-	keeps    bool // its probes store keys and values
+	keeps    bool // the probes may store keys and values
 	keeper   *keeper
 
 	secrets secrets
@@ -35,12 +35,12 @@ type Handler struct {
 
 var _ probe.ContextPreparer = (*Handler)(nil)
 
-// Stats are the figures of a plugin.
+// Stats are figures of a plugin.
 type Stats struct {
 	Running bool   // the process runs
 	Busy    int    // attempts in flight
-	Starts  uint64 // of processes, since the plugin was loaded
-	// Limits is how often each limit was hit. Limits that were not hit are left out.
+	Starts  uint64 // number of process starts since the plugin was loaded
+	// Limits is how often each limit was hit. Limits that were not hit are omitted.
 	Limits map[plugin.LimitName]uint64
 }
 
@@ -53,13 +53,13 @@ func (h *Handler) Stats() Stats {
 	return s
 }
 
-// Prepare implements [probe.Preparer]. It validates config by the manifest's schema, fills in the
-// defaults, and lets the process validate it too if the process does so.
+// Prepare implements [probe.Preparer]. It validates config against the manifest's schema, and fills in the
+// defaults. If the process validates configs, Prepare also asks the process.
 func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	return h.PrepareContext(context.Background(), config, target)
 }
 
-// PrepareContext implements [probe.ContextPreparer]: it stops waiting for the process at the end of ctx.
+// PrepareContext implements [probe.ContextPreparer]. It stops waiting for the process when ctx ends.
 func (h *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
 	config, err := h.manifest.Config.Apply(config)
 	if err != nil {
@@ -84,13 +84,13 @@ func (h *Handler) validate(ctx context.Context, config []byte, target probe.Targ
 	case err != nil:
 		return fmt.Errorf("validate_config: %w", err)
 	case answer.GetCode() != 0:
-		return errors.New(cmp.Or(probe.Cut(answer.GetMessage()), "the plugin does not take this config"))
+		return errors.New(cmp.Or(probe.Cut(answer.GetMessage()), "the plugin does not accept this config"))
 	}
 	return nil
 }
 
-// askConfig asks the process whether it accepts a config. A process that does not validate configs
-// accepts any. in is nil if there is no process to ask.
+// askConfig asks the process whether it accepts a config. A process that does not validate configs accepts
+// all. in is nil if there is no process to ask.
 func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Target) (in *instance, answer *pluginpb.ValidateConfigResponse, err error) {
 	if in, err = h.keeper.await(ctx); err != nil || !in.about.GetValidatesConfig() {
 		return in, nil, err
@@ -101,7 +101,7 @@ func (h *Handler) askConfig(ctx context.Context, config []byte, target probe.Tar
 	defer func() { h.secrets.validated(err != nil || answer.GetCode() != 0) }()
 	answer, err = in.rpc.ValidateConfig(ctx, &pluginpb.ValidateConfigRequest{Request: h.about.ConfigRequest(config, target)})
 	switch {
-	case status.Code(err) == codes.DeadlineExceeded: // tells the caller not to try other configs
+	case status.Code(err) == codes.DeadlineExceeded: // the caller must not try other configs
 		err = fmt.Errorf("the process does not say within %s whether it takes a config: %w", h.cfg.StartTimeout, context.DeadlineExceeded)
 	case err != nil && ctx.Err() == context.Canceled:
 		err = ctx.Err()
@@ -120,7 +120,7 @@ func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return (&bound{plugin: h, config: config, store: new(attempt.Store)}).Probe(ctx, req)
 }
 
-// Close refuses further attempts, waits for those in flight, and ends the process.
+// Close refuses further attempts, waits for the attempts in flight, and ends the process.
 func (h *Handler) Close() error {
 	if !h.gate.close() {
 		return nil
@@ -132,14 +132,14 @@ func (h *Handler) Close() error {
 	}()
 	select {
 	case <-drained:
-	case <-time.After(drainTimeout): // the attempts that are left have no usual deadline
+	case <-time.After(drainTimeout): // the remaining attempts have unusually late deadlines
 	}
 	err := h.keeper.close()
-	<-drained // the end of the process has ended its attempts
+	<-drained // attempts end with the process
 	return err
 }
 
-// newLines returns the log of a process that is about to start.
+// newLines returns the log for a process that is about to start.
 func (h *Handler) newLines() *lineLog {
 	return &lineLog{
 		logger: h.cfg.Logger, name: h.manifest.Name, maxLines: h.limits.LogLines, bytes: h.limits.LogBytes,
@@ -147,26 +147,26 @@ func (h *Handler) newLines() *lineLog {
 	}
 }
 
-// gate counts the attempts in flight, and lets none begin once it is closed. Its first two fields
+// gate counts the attempts in flight, and lets no attempt begin after it was closed. Its first two fields
 // are read-only.
 type gate struct {
-	most int           // attempts at a time; 0 means no limit
-	hits *attempt.Hits // counts attempts that were refused
+	limit int           // maximum number of concurrent attempts; 0 means no limit
+	hits  *attempt.Hits // counts attempts that were refused
 
 	mu     sync.Mutex
 	busy   int
 	closed bool
-	wg     sync.WaitGroup // of attempts
+	wg     sync.WaitGroup // counts attempts
 }
 
-// enter counts an attempt in. An enter without an error is followed by a leave.
+// enter counts an attempt. If it returns no error, the caller must call leave.
 func (g *gate) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.closed:
 		return attempt.ErrClosed
-	case g.most > 0 && g.busy >= g.most:
+	case g.limit > 0 && g.busy >= g.limit:
 		g.hits[plugin.LimitInstances].Add(1)
 		return &attempt.Skipped{Err: errors.New("as many attempts as the limit allows are in flight")}
 	}
@@ -182,7 +182,7 @@ func (g *gate) leave() {
 	g.wg.Done()
 }
 
-// close lets no further attempt begin, and reports whether the gate was open. The caller waits for
+// close lets no further attempt begin, and reports whether the gate was open. The caller then waits for
 // wg.
 func (g *gate) close() bool {
 	g.mu.Lock()

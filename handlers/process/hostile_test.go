@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// heap returns the bytes that this program has in use.
+// heap returns the bytes of heap memory in use.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -24,7 +24,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// An answer that violates the contract is an error of one readable line, and takes no memory.
+// TestAnswerBreaksContract checks that an answer that violates the contract is an error of one readable
+// line, and takes no memory.
 func TestAnswerBreaksContract(t *testing.T) {
 	h := load(t, process.Config{Env: []string{"START=hostile"}, Pause: time.Nanosecond, MaxPause: time.Nanosecond})
 	for mode, want := range map[string]string{
@@ -78,7 +79,7 @@ func TestAnswerBreaksContract(t *testing.T) {
 	}
 }
 
-// Unusual answers that the contract allows are verdicts.
+// TestUnusualAnswers checks unusual answers that the contract allows.
 func TestUnusualAnswers(t *testing.T) {
 	h := load(t, process.Config{Env: []string{"START=hostile"}})
 	got, err := attempt(t, bind(t, h, "negative"), patience)
@@ -88,7 +89,7 @@ func TestUnusualAnswers(t *testing.T) {
 	if got, err = attempt(t, bind(t, h, "utf8"), patience); err != nil || got.Output != "\uFFFD" {
 		t.Errorf("an output that is not UTF-8: %+v", got)
 	}
-	// A verdict after the deadline is dropped, and is not taken for that of the next attempt.
+	// A verdict after the deadline is dropped, and not used for the next attempt.
 	got, err = attempt(t, bind(t, h, "late"), time.Second)
 	if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonDeadline {
 		t.Errorf("late: %+v, %v", got, err)
@@ -114,7 +115,7 @@ func TestDescriptionBreaksContract(t *testing.T) {
 	}
 }
 
-// The first line of a process is the handshake of go-plugin. The address in it must be local.
+// TestHandshake checks the first line of a process, go-plugin's handshake. The address in it must be local.
 func TestHandshake(t *testing.T) {
 	for line, want := range map[string]string{
 		"1|1|tcp|198.51.100.1:443|grpc|":                    `the process listens on tcp "198.51.100.1:443": want a unix socket, or tcp and a loopback address`,
@@ -148,7 +149,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// refused reports an error unless a plugin is not loaded and the error is one readable line.
+// refused checks that a plugin is not loaded, with an error of one readable line.
 func refused(t *testing.T, cfg process.Config, f plugin.Found, want string) {
 	t.Helper()
 	h, err := process.Load(t.Context(), unhurried(cfg), f)
@@ -161,7 +162,7 @@ func refused(t *testing.T, cfg process.Config, f plugin.Found, want string) {
 	}
 }
 
-// A process that writes without end takes no memory, and still answers.
+// TestExcessOutputIsDropped checks that a process that writes endlessly takes no memory and still answers.
 func TestExcessOutputIsDropped(t *testing.T) {
 	h := load(t, process.Config{})
 	ok := bind(t, h, "ok")

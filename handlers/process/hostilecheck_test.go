@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// The config of a probe and its target cannot add an option to the command.
+// TestArgumentCannotBeOption checks that config and target of a probe cannot add an option to the command.
 func TestArgumentCannotBeOption(t *testing.T) {
 	c := loadCheck(t, `[check_it, args, "{{config.a}}{{config.b}}", "{{target.host}}"]`, checkFolder(t))
 	for _, config := range []string{
@@ -32,7 +32,7 @@ func TestArgumentCannotBeOption(t *testing.T) {
 			t.Errorf("host %q: %+v", host, out)
 		}
 	}
-	for _, host := range []string{"a\x00b", "$(id)", "a b;id"} { // there is no shell
+	for _, host := range []string{"a\x00b", "$(id)", "a b;id"} { // no shell interprets them
 		out, err := attemptOf(t, h, probe.Request{Attempt: 1, Target: probe.Target{Host: host}}, patience)
 		if err == nil && out.Output != "<xy><"+host+">" {
 			t.Errorf("host %q: %+v", host, out)
@@ -40,7 +40,7 @@ func TestArgumentCannotBeOption(t *testing.T) {
 	}
 }
 
-// No program runs that others could replace.
+// TestReplaceableCommandIsRefused checks that a program that others could replace does not run.
 func TestReplaceableCommandIsRefused(t *testing.T) {
 	mkdir := func(path string, mode os.FileMode) string {
 		if err := os.Mkdir(path, 0o755); err != nil {
@@ -86,7 +86,7 @@ func TestReplaceableCommandIsRefused(t *testing.T) {
 		{"[" + good + "/../" + filepath.Base(good) + "/check_it/..]", []string{good}, "is in none of the folders"},
 		{"[" + filepath.Dir(good) + "/x/../../bin/sh]", []string{good}, "is in none of the folders"},
 		{"[check_it]", []string{safe}, ""},
-		{"[check_it]", []string{way}, ""}, // a folder of the operator's may be a link
+		{"[check_it]", []string{way}, ""}, // an allowed folder may be a link
 	} {
 		check, err := process.LoadCheck(process.Config{}, checkOf(t, c.command, c.folders...))
 		switch {
@@ -101,7 +101,7 @@ func TestReplaceableCommandIsRefused(t *testing.T) {
 	}
 }
 
-// Output that violates the conventions does no harm.
+// TestMalformedOutput has output that violates the conventions.
 func TestMalformedOutput(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {

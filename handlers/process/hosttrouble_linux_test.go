@@ -13,8 +13,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// If the host lacks a descriptor for a process or command, the error is the host's and not that of
-// a broken plugin, whatever the error policy.
+// TestWithoutDescriptors checks that a missing descriptor for a process or command is an error of the
+// host, not of the plugin, regardless of the error policy.
 func TestWithoutDescriptors(t *testing.T) {
 	const variable = "PROCESS_TEST_WITHOUT_DESCRIPTORS"
 	if os.Getenv(variable) == "" { // the limit applies to a whole process
@@ -34,7 +34,7 @@ func TestWithoutDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, ended, "the plugin")
-	_, _ = attempt(t, ok, patience) // which may reach the process while it is ending
+	_, _ = attempt(t, ok, patience) // may reach the process while it is ending
 	for name, p := range map[string]probe.Handler{"process": ok, "check": check} {
 		for n := 1; n <= probe.MaxAttempts; n++ {
 			out, err := attemptOf(t, p, probe.Request{Attempt: n}, patience)
@@ -44,7 +44,7 @@ func TestWithoutDescriptors(t *testing.T) {
 		}
 	}
 	allow()
-	time.Sleep(10 * time.Millisecond) // the pause
+	time.Sleep(10 * time.Millisecond) // wait for the end of the pause
 	for name, p := range map[string]probe.Handler{"process": ok, "check": check} {
 		if out, err := attempt(t, p, patience); err != nil || out.Result != probe.Success {
 			t.Errorf("%s, with descriptors: got %+v, %v, want success", name, out, err)
@@ -52,7 +52,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// forbidDescriptors keeps this process from opening descriptors until allow is called.
+// forbidDescriptors prevents this process from opening descriptors until allow is called.
 func forbidDescriptors(t *testing.T) (allow func()) {
 	t.Helper()
 	var limit syscall.Rlimit

@@ -9,7 +9,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// input is what a command gets beside its arguments. Only this user and root can read it.
+// input has the environment and the standard input of a command. Unlike arguments, only this user and
+// root can read them.
 type input struct {
 	env   []variable
 	stdin word
@@ -39,8 +40,8 @@ func (in *input) check(config map[string]any) error {
 	return err
 }
 
-// fill returns the environment and the standard input. If a value that it refers to is not set, a
-// variable is left out, and standard input is empty.
+// fill returns the environment and the standard input, with values in place of references. If a reference
+// has no value, its variable is omitted or standard input is empty.
 func (in *input) fill(config map[string]any, req *probe.Request) (env []string, stdin string, err error) {
 	for _, v := range in.env {
 		value, _, missing, err := v.value.fill(config, req)

@@ -13,38 +13,37 @@ import (
 	"github.com/daeace23/prober/internal/procgroup"
 )
 
-// logWindow is the time in which the limits of log lines apply to what a process writes outside
-// of attempts.
+// logWindow is the period to which the limits of log lines apply for output outside of attempts.
 const logWindow = 10 * time.Second
 
-// maxWords is the most bytes of a line of output that are quoted in an error.
+// maxWords is the maximum number of bytes that an error quotes from a line of output.
 const maxWords = 200
 
-// maxQuote is the most bytes of a gRPC status or of go-plugin's error that are quoted in an error.
+// maxQuote is the maximum number of bytes that an error quotes from a gRPC status or go-plugin's error.
 const maxQuote = 512
 
-// lineLog hands the lines that a process writes to the log, within limits. Lines beyond the
-// limits are dropped, so that the process never waits for the log.
+// lineLog writes the output lines of a process to the log. Lines beyond the limits are dropped, so that
+// the process never waits for the log.
 type lineLog struct {
 	logger          *slog.Logger
-	name            string // of the plugin
+	name            string // the plugin's
 	maxLines, bytes int
 	secrets         *secrets
-	unknown         uint64 // secrets.unknowns when the process started
+	unknown         uint64 // the value of secrets.unknowns when the process started
 
 	mu           sync.Mutex
-	began        time.Time // of the window
+	began        time.Time // start of the current window
 	lines, taken int
 	dropped      int
-	plain        words // outside of validations, for any error
-	aside        words // during the last validation, for the error of that
+	plain        words // lines outside of validations, for all errors
+	validation   words // lines during the last validation, for its error
 }
 
-// wordsAge is how long before its end a process may have written what is quoted as the reason. The stack of
-// a panic that it has recovered from long ago is none.
+// wordsAge is the maximum age of a line that is quoted as the reason for the end of a process. An older
+// panic, for example, was recovered from.
 const wordsAge = 5 * time.Second
 
-// words are the lines of standard error that are quoted in errors.
+// words has lines of standard error that errors quote.
 type words struct {
 	last  []byte // the last line
 	fault []byte // the first line of a panic
@@ -63,11 +62,11 @@ func (w *words) note(text []byte) {
 	}
 }
 
-// lineWriter hands what is written to it to a log, line by line.
+// lineWriter writes lines to a log.
 type lineWriter struct {
 	log    *lineLog
 	stream string
-	begun  []byte // the line so far, with one byte more than the limit at most
+	begun  []byte // the line so far, at most one byte longer than the limit
 	pace   procgroup.Pace
 }
 
@@ -86,18 +85,18 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush logs the line so far.
+// flush logs the current line.
 func (w *lineWriter) flush() {
-	if text := bytes.TrimRight(w.begun, "\r\n"); len(text) == 0 || !w.log.line(w.stream, text) {
+	if text := bytes.TrimRight(w.begun, "\r\n"); len(text) == 0 || !w.log.logLine(w.stream, text) {
 		w.pace.Drop(len(w.begun))
 	}
 	w.begun = w.begun[:0]
 }
 
-// line logs one line, and reports whether it was within the limits.
-func (l *lineLog) line(stream string, text []byte) bool {
-	private, validating := l.secrets.state() // also below: it may change meanwhile
-	take, dropped := l.take(stream, text, validating)
+// logLine logs one line, and reports whether it was within the limits.
+func (l *lineLog) logLine(stream string, text []byte) bool {
+	private, validating := l.secrets.state() // checked again below, because it may change meanwhile
+	take, dropped := l.count(stream, text, validating)
 	if dropped > 0 {
 		l.logger.Warn("a plugin writes too much", "handler", l.name, "dropped_lines", dropped)
 	}
@@ -110,15 +109,15 @@ func (l *lineLog) line(stream string, text []byte) bool {
 	return take
 }
 
-// take notes a line for errors, and reports whether it is within the limits. When a new window
-// begins, dropped is the number of lines that were dropped in the last one.
-func (l *lineLog) take(stream string, text []byte, validating bool) (take bool, dropped int) {
+// count remembers a line for errors, counts it, and reports whether it is within the limits. When a new
+// window begins, dropped is the number of lines that were dropped in the previous one.
+func (l *lineLog) count(stream string, text []byte, validating bool) (take bool, dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case stream != "stderr":
 	case validating:
-		l.aside.note(text)
+		l.validation.note(text)
 	default:
 		l.plain.note(text)
 	}
@@ -135,14 +134,14 @@ func (l *lineLog) take(stream string, text []byte, validating bool) (take bool, 
 	return true, dropped
 }
 
-// validate notes that a validation begins.
+// validate records that a validation begins.
 func (l *lineLog) validate() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.aside = words{}
+	l.validation = words{}
 }
 
-// recent returns w, if it is not too old to be the reason for an end.
+// recent returns w, or no words if w is older than wordsAge.
 func (w words) recent() words {
 	if time.Since(w.at) > wordsAge {
 		return words{}
@@ -150,26 +149,27 @@ func (w words) recent() words {
 	return w
 }
 
-// lastWords returns what the process wrote last, for an error; "" if that was long ago, or may contain an
-// unknown secret. Only the error of a validation, for which validates is true, may quote what was written
-// during it: the caller of that knows the secrets.
+// lastWords returns the last line of the process, or the first line of a panic, for an error. It returns ""
+// if the line is old or may contain an unknown secret. If validates is true, the error is for the caller of
+// a validation. Only this error may quote lines written during the validation, because the caller knows
+// the secrets.
 func (l *lineLog) lastWords(validates bool) string {
 	if l.secrets.unknowns() != l.unknown {
 		return ""
 	}
-	var aside words
+	var validation words
 	l.mu.Lock()
 	if validates && l.secrets.validatesOne() {
-		aside = l.aside
+		validation = l.validation
 	}
-	aside, plain := aside.recent(), l.plain.recent()
-	text := cmp.Or(string(aside.fault), string(plain.fault), string(aside.last), string(plain.last))
+	validation, plain := validation.recent(), l.plain.recent()
+	text := cmp.Or(string(validation.fault), string(plain.fault), string(validation.last), string(plain.last))
 	l.mu.Unlock()
 	text = l.secrets.redacted(strings.ToValidUTF8(text, "\uFFFD"))
 	return firstLine(text[:min(len(text), maxWords)])
 }
 
-// firstLine returns the first line of a text that comes from a process, cut and printable.
+// firstLine returns the first line of a text from a process, cut to maxQuote and made printable.
 func firstLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text[:min(len(text), maxQuote)]), "\n")
 	return explain.OneLine(text)

@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Read-only after TestMain.
+// Fixtures. They are read-only after TestMain.
 var (
 	tester     []byte // testdata/plugin
 	testerPath string
@@ -58,7 +58,7 @@ func run(m *testing.M) (int, error) {
 	return code, nil
 }
 
-// found is the plugin under test.
+// found returns the plugin under test.
 func found(edit ...func(*plugin.Manifest)) plugin.Found {
 	m := plugin.Minimal("tester")
 	m.Version = "1.0.0"

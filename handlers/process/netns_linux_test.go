@@ -27,7 +27,7 @@ func TestProgramIsNotRunForAnotherNetwork(t *testing.T) {
 	}
 }
 
-// The guard sees the target in the request of a program, which makes its connections itself.
+// TestProgramIsNotRunForTargetThatGuardRefuses checks that the guard sees the target before a program runs.
 func TestProgramIsNotRunForTargetThatGuardRefuses(t *testing.T) {
 	h := prepareCheck(t, loadCheck(t, `[check_it, "{{config.mode}}"]`, checkFolder(t)), `{"mode":"ok"}`)
 	guarded := netns.WithGuard(t.Context(), func(to netns.To) error {

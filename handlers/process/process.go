@@ -1,11 +1,11 @@
 // Package process runs plugins that are programs: it starts them with hashicorp/go-plugin, calls
 // them over gRPC, and restarts them when they end.
 //
-// Read handler.go first: [Load] returns a handler, which all probes of a plugin share. call.go is
-// one attempt, supervise.go restarts the process, child.go is one process with its streams, and
-// client.go the connection to it. logs.go logs what it writes, and secrets.go decides what of that
-// must not be shown. A process is not in a sandbox. Nobody else can change its executable
-// (internal/sealed), its environment is empty, and it ends with the agent (internal/procgroup).
+// Read handler.go first: [Load] returns a handler, which all probes of a plugin share. call.go has one
+// attempt, supervise.go restarts the process, child.go has one process with its streams, and client.go the
+// connection to it. logs.go logs the output, and secrets.go decides which lines must not be shown. A
+// process is not in a sandbox. No other user can change its executable (internal/sealed), its environment
+// is empty, and it ends with the agent (internal/procgroup).
 //
 // [LoadCheck] returns a handler that runs a command by the conventions of Nagios plugins:
 // check.go is the handler, command.go finds the command, argument.go and input.go fill in its
@@ -29,21 +29,21 @@ import (
 
 // Config is the configuration that all plugins share. Every field may be left zero.
 type Config struct {
-	// Logger gets the output of processes, and a line when one ends. Nil discards both.
+	// Logger receives the output of processes, and a line when one ends. Nil discards both.
 	Logger *slog.Logger
-	// Version is the version of the host, which plugins see.
+	// Version is the host's version as plugins see it.
 	Version string
-	// Env is the whole environment of processes, "NAME=value". Nil means an empty one.
+	// Env is the complete environment of processes, in the form "NAME=value". Nil means an empty one.
 	Env []string
-	// Strict makes unknown fields in a result an error "protocol", for tests of plugins.
-	// Otherwise they are ignored.
+	// Strict makes unknown fields in a result an error with the reason "protocol", for tests of
+	// plugins. Otherwise they are ignored.
 	Strict bool
-	// StartTimeout is how long a process may take from its start until it has described
-	// itself. 0 means 5 s.
+	// StartTimeout is how long a process may take from its start until it has sent its
+	// description. 0 means 5 s.
 	StartTimeout time.Duration
-	// Pause is how long a plugin is not started again after the second process in a row has
-	// ended. It doubles with each further process, up to MaxPause. A process that ran for
-	// longer than MaxPause resets the count. 0 means 1 s and 1 min.
+	// Pause is the pause before the next start after two processes in a row have ended. It doubles
+	// with each further process, up to MaxPause. A process that ran for longer than MaxPause resets the
+	// count. 0 means 1 s for Pause, and 1 min for MaxPause.
 	Pause, MaxPause time.Duration
 }
 
@@ -58,11 +58,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Load starts a plugin and returns it as a handler, which the caller closes. It runs
-// found.Module, whatever the file at found.Path is by now. The plugin must have the name and
-// version of found.Manifest. The error of a plugin that cannot be run has the reason
-// "instantiate", or "host_resources" if the host lacks resources. From then on no child of this
-// program inherits a descriptor that this program was started with, except its three streams.
+// Load starts a plugin and returns it as a handler, which the caller closes. It runs the bytes in
+// found.Module, even if the file at found.Path has changed. The plugin must have the name and version of
+// found.Manifest. If the plugin cannot be run, the error has the reason "instantiate", or "host_resources"
+// if the host lacks resources. Load also sets close-on-exec for the descriptors that this program was
+// started with, except the three standard streams, so that no child inherits them.
 func Load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error) {
 	h, err := load(ctx, cfg.withDefaults(), found)
 	if err != nil {
@@ -81,9 +81,9 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		cfg: cfg, manifest: found.Manifest, limits: plugin.Resolve(found.Manifest.Limits, found.Limits),
 		about: attempt.Plugin{Manifest: found.Manifest, Digest: digest, HostVersion: cfg.Version},
 	}
-	h.gate.most, h.gate.hits = h.limits.Instances, &h.hits
+	h.gate.limit, h.gate.hits = h.limits.Instances, &h.hits
 	for _, r := range found.Manifest.Requests {
-		h.about.Features = append(h.about.Features, r.Capability) // a process is not in a sandbox
+		h.about.Features = append(h.about.Features, r.Capability) // always granted: a process is not in a sandbox
 		h.keeps = h.keeps || r.Capability == plugin.CapabilityKV
 	}
 	h.keeper = newKeeper(h, program)
@@ -94,8 +94,8 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 	return h, nil
 }
 
-// copyOf copies the executable, and computes its digest at the same time unless its reader did so:
-// either takes 10 ms for 20 MB.
+// copyOf copies the executable. Unless the digest is known, it is computed concurrently. Each takes 10 ms
+// for 20 MB.
 func copyOf(found plugin.Found) (program *sealed.Copy, digest string, err error) {
 	var copying sync.WaitGroup
 	copying.Go(func() { program, err = sealed.New(found.Manifest.Name, found.Module) })

@@ -29,7 +29,7 @@ func TestHandlerSuite(t *testing.T) {
 		h := load(t, process.Config{})
 		return probetest.HandlerUnderTest{
 			Good: bind(t, h, "ok"), Hanging: bind(t, h, "hang"), Flooding: bind(t, h, "long"), Erring: bind(t, h, "error"),
-			Timeout: time.Second, // enough for a request to reach the process
+			Timeout: time.Second, // long enough for a request to reach the process
 		}
 	})
 }
@@ -42,7 +42,7 @@ func TestResults(t *testing.T) {
 			Result: probe.Success, Output: "10.0.0.7:80 of shop",
 			Metrics: []probe.Metric{{Name: "load", Value: 0.5, Labels: map[string]string{"core": "1"}}}, Details: `{"cores":2}`,
 		},
-		"verbose": {Output: "long"}, // details that are too long are dropped
+		"verbose": {Output: "long"}, // too long details are dropped
 		"warning": {Result: probe.Warning, Output: "nearly full"},
 		"failure": {Result: probe.Failure, Output: "down"},
 		"unknown": {Result: probe.Unknown, Output: "who knows"},
@@ -83,7 +83,7 @@ func TestConfig(t *testing.T) {
 	} {
 		if _, err := h.Prepare([]byte(config), probe.Target{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", config, err, want)
-		} else if isSlow := strings.Contains(config, "slow"); isSlow != errors.Is(err, context.DeadlineExceeded) { // it keeps the caller from asking for others
+		} else if isSlow := strings.Contains(config, "slow"); isSlow != errors.Is(err, context.DeadlineExceeded) { // tells the caller not to try other configs
 			t.Errorf("%s: got %v", config, err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestEnvironmentIsEmpty(t *testing.T) {
 	}
 }
 
-// The path of a socket has room for about a hundred bytes.
+// TestLoadWithLongTMPDIR has a TMPDIR that is longer than the path of a socket may be.
 func TestLoadWithLongTMPDIR(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+strings.Repeat("/.", 50))
 	if got, err := attempt(t, bind(t, load(t, process.Config{}), "name"), patience); err != nil || got.Result != probe.Success {
@@ -143,7 +143,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// A new version of a plugin takes over the store of a probe.
+// TestStoreOutlivesVersion checks that a new version of a plugin takes over the store of a probe.
 func TestStoreOutlivesVersion(t *testing.T) {
 	keeps := func(m *plugin.Manifest) { m.Requests = []plugin.Request{{Capability: "kv"}} }
 	s := replace.New(replace.Config{Name: "tester"})
@@ -187,7 +187,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// first returns a tracer that calls do at the first event.
+// first returns a tracer that calls do on the first event.
 func first(do func()) probe.Tracer {
 	once := sync.OnceFunc(do)
 	return func(probe.TraceEvent) { once() }
@@ -293,7 +293,7 @@ type panicking struct{ slog.Handler }
 
 func (panicking) Handle(context.Context, slog.Record) error { panic("a villain") }
 
-// A logger that panics ends neither the program nor a process: its lines are lost.
+// TestLoggerPanics checks that a panicking logger loses lines, but ends neither the program nor a process.
 func TestLoggerPanics(t *testing.T) {
 	log := slog.New(panicking{slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug})})
 	if h, err := process.Load(t.Context(), unhurried(process.Config{Logger: log, Env: []string{"START=crash"}}), found()); err == nil {

@@ -14,20 +14,20 @@ func checkEnvironment() []string {
 	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 }
 
-// result is how a run has ended.
+// result is the result of a run.
 type result struct {
 	code           int // -1 if a signal ended the run
 	state          string
 	stdout, stderr string
-	more           bool          // there was more output than was kept
-	held           bool          // a process that left the group still held the output open
-	killed         bool          // the context ended first
-	cpu            time.Duration // of the program, without its children
+	more           bool          // some output was dropped
+	held           bool          // a process outside of the group still held the output open
+	killed         bool          // killed because the context ended
+	cpu            time.Duration // processor time of the program, without its children
 }
 
-// runCommand runs a program once with stdin as its standard input, and keeps at most limit bytes
-// of each output. It kills the whole process group at the end of ctx, and when the program has
-// ended. The error means that the program could not be started.
+// runCommand runs a program once with stdin as its standard input. It keeps at most limit bytes of
+// standard output and of standard error. It kills the whole process group when ctx ends, and when the
+// program has ended. An error means that the program could not be started.
 func runCommand(ctx context.Context, c *command, args, env []string, stdin string, limit int) (*result, error) {
 	stdout, stderr := &procgroup.Head{Limit: limit}, &procgroup.Head{Limit: limit}
 	cmd := &exec.Cmd{

@@ -2,18 +2,18 @@ package process
 
 import "sync"
 
-// secrets is what is known about the secrets in the configs of a plugin's probes. All probes
-// share a process, so a line that it writes may contain the secret of any of them.
+// secrets tracks the secrets in the configs of a plugin's probes. All probes share a process, so a line
+// of its output may contain the secret of any of them.
 //
-// Once a config had secrets, nothing that the process writes is logged. Errors quote it, redacted,
-// unless it may contain a secret that is no longer known: of a probe that has ended, or of a
-// config that was refused.
+// After a config with secrets, the output of the process is not logged. Errors still quote it, redacted.
+// They do not quote it if it may contain a secret that is not known any more: of a probe that has ended,
+// or of a config that was refused.
 type secrets struct {
 	mu         sync.Mutex
-	redact     map[*bound]func(text string) string // of live probes
+	redact     map[*bound]func(text string) string // by live probe
 	private    bool                                // a config had secrets, or was refused
-	validating int                                 // configs that are being validated, whose secrets are not known yet
-	overlapped bool                                // two of them were validated at the same time
+	validating int                                 // number of running validations, whose secrets are not known yet
+	overlapped bool                                // two validations ran concurrently
 	unknown    uint64                              // how often secrets became unknown
 }
 
@@ -46,7 +46,7 @@ func (s *secrets) validate() {
 	s.validating++
 }
 
-// validated ends a validation. The secrets of a config that was refused stay unknown.
+// validated ends a validation. If the config was refused, its secrets stay unknown.
 func (s *secrets) validated(refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,15 +57,15 @@ func (s *secrets) validated(refused bool) {
 	}
 }
 
-// validatesOne reports whether one config is being validated, and has been the only one since its
-// validation began. Then what the process has written meanwhile is about that config.
+// validatesOne reports whether exactly one validation runs, without another one since it began. Then the
+// output of the process since then belongs to this validation.
 func (s *secrets) validatesOne() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.validating == 1 && !s.overlapped
 }
 
-// state reports whether nothing may be logged, and whether a config is being validated.
+// state reports whether output is private, so that it must not be logged, and whether a validation runs.
 func (s *secrets) state() (private, validating bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +79,8 @@ func (s *secrets) unknowns() uint64 {
 	return s.unknown
 }
 
-// redacted returns text without the secrets of all live probes. Secrets of different probes may
-// overlap, so nothing is left of a text that contains secrets of several.
+// redacted returns text without the secrets of all live probes. If text contains secrets of several
+// probes, it is redacted completely, because the secrets may overlap.
 func (s *secrets) redacted(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// The output of a process that got a secret is not logged, nor that of a later version, and other
-// users of the machine cannot see the secret.
+// TestSecretIsNotLogged checks that the output of a process that got a secret is not logged, nor the output
+// of a later version, and that other users cannot see the secret.
 func TestSecretIsNotLogged(t *testing.T) {
 	var log lockedBuffer
 	cfg := unhurried(process.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
@@ -88,8 +88,8 @@ func TestSecretOfSchemaIsNotLogged(t *testing.T) {
 	}
 }
 
-// What a process writes about a config that ends it is only in the error of the validation, since
-// the secrets of the config are not known yet.
+// TestConfigThatEndsProcess has a config that ends the process. Only the error of the validation may quote
+// the output, because the secrets of the config are not known yet.
 func TestConfigThatEndsProcess(t *testing.T) {
 	var log lockedBuffer
 	cfg := unhurried(process.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Pause: time.Hour, MaxPause: time.Hour})
@@ -113,14 +113,14 @@ func TestConfigThatEndsProcess(t *testing.T) {
 	}
 }
 
-// While several configs are validated, no error quotes what the process writes.
+// TestConfigsValidatedTogether checks that no error quotes output while several configs are validated.
 func TestConfigsValidatedTogether(t *testing.T) {
 	for range 5 {
 		h, err := process.Load(t.Context(), unhurried(process.Config{}), found())
 		if err != nil {
 			t.Fatal(err)
 		}
-		bind(t, h, "ok") // it has started
+		bind(t, h, "ok") // wait until it has started
 		var asking sync.WaitGroup
 		asking.Go(func() {
 			if _, err := h.Prepare([]byte(`{"mode":"spill","password":"hunter2"}`), probe.Target{}); err == nil {

@@ -20,8 +20,8 @@ func TestLineIsLoggedOrQuoted(t *testing.T) {
 	const line = "it is hunter2"
 	hide := func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") }
 	for name, c := range map[string]struct {
-		before func(s *secrets) // what happened before the process began
-		during func(s *secrets) // and after
+		before func(s *secrets) // runs before the process starts
+		during func(s *secrets) // runs after the process has started
 		logged bool
 		quoted string
 	}{
@@ -51,7 +51,7 @@ func TestLineIsLoggedOrQuoted(t *testing.T) {
 			if c.during != nil {
 				c.during(s)
 			}
-			if !l.line("stderr", []byte(line)) {
+			if !l.logLine("stderr", []byte(line)) {
 				t.Error("the line is over the limits")
 			}
 			if got := strings.Contains(log.String(), "hunter2"); got != c.logged || log.Len() > 0 != c.logged {
@@ -64,9 +64,9 @@ func TestLineIsLoggedOrQuoted(t *testing.T) {
 	}
 }
 
-// Only the error of a validation quotes what is written during it.
+// TestLastWordsOfValidation checks that only the error of a validation quotes output during it.
 func TestLastWordsOfValidation(t *testing.T) {
-	write := func(l *lineLog, text string) { l.line("stderr", []byte(text)) }
+	write := func(l *lineLog, text string) { l.logLine("stderr", []byte(text)) }
 	t.Run("alone", func(t *testing.T) {
 		s := new(secrets)
 		l, _ := newTestLog(s)
@@ -118,7 +118,7 @@ func TestRedactedOfSeveralProbes(t *testing.T) {
 			}
 			s.keep(new(bound), strings.NewReplacer(pairs...).Replace)
 		}
-		for range 20 { // in any order
+		for range 20 { // map order varies
 			if got := s.redacted(text); got != want {
 				t.Errorf("%s: got %q, want %q", text, got, want)
 				break
@@ -127,12 +127,12 @@ func TestRedactedOfSeveralProbes(t *testing.T) {
 	}
 }
 
-// A process that has recovered from a panic long ago does not end because of it.
+// TestLastWordsAreRecent checks that an old panic is not quoted as the reason for an end.
 func TestLastWordsAreRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newTestLog(new(secrets))
-		l.line("stderr", []byte("panic: of an earlier request"))
-		l.line("stderr", []byte("server.go:1107 +0x11d"))
+		l.logLine("stderr", []byte("panic: of an earlier request"))
+		l.logLine("stderr", []byte("server.go:1107 +0x11d"))
 		if got := l.lastWords(false); got != "panic: of an earlier request" {
 			t.Errorf("at once: %q", got)
 		}
@@ -140,7 +140,7 @@ func TestLastWordsAreRecent(t *testing.T) {
 		if got := l.lastWords(false); got != "" {
 			t.Errorf("later: %q", got)
 		}
-		l.line("stderr", []byte("out of disk"))
+		l.logLine("stderr", []byte("out of disk"))
 		if got := l.lastWords(false); got != "out of disk" {
 			t.Errorf("after another line: %q", got)
 		}

@@ -18,7 +18,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// straysOf lets a plugin start processes that leave its group.
+// straysOf makes a plugin start processes that leave its group. It returns channels that are closed when
+// the processes end.
 func straysOf(t *testing.T, h probe.Preparer) (ends []<-chan struct{}) {
 	t.Helper()
 	got, err := attempt(t, bind(t, h, "strays"), patience)
@@ -38,7 +39,8 @@ func straysOf(t *testing.T, h probe.Preparer) (ends []<-chan struct{}) {
 	return ends
 }
 
-// All processes that a plugin has started end with it, even those that have left its group.
+// TestPluginLeavesNoProcess checks that all processes that a plugin has started end with it, including
+// processes outside of its group.
 func TestPluginLeavesNoProcess(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, h *process.Handler, s *replace.Handler, pid int){
 		"closed": func(t *testing.T, _ *process.Handler, s *replace.Handler, _ int) {
@@ -120,7 +122,7 @@ hang)
 esac
 `
 
-// expiring is a context whose deadline comes when done is closed.
+// expiring is a context whose deadline passes when done is closed.
 type expiring struct {
 	context.Context
 	done chan struct{}
@@ -138,8 +140,7 @@ func (c *expiring) Err() error {
 	}
 }
 
-// expire makes an attempt whose deadline comes when something was written to fifo, and returns
-// that.
+// expire makes an attempt whose deadline passes when a text is written to fifo. It returns the text.
 func expire(t *testing.T, h probe.Handler, fifo string) (text string, out probe.Outcome, err error) {
 	t.Helper()
 	ctx := &expiring{t.Context(), make(chan struct{})}
@@ -166,8 +167,8 @@ func newFIFO(t *testing.T) string {
 	return path
 }
 
-// All processes that a check has started end at its deadline. If the check ended in time, those
-// that hold its output open end soon, the others when the check is closed.
+// TestCheckLeavesNoProcess checks that all processes that a run has started end at its deadline. If the run
+// ended in time, processes that hold its output open end soon, and others when the check is closed.
 func TestCheckLeavesNoProcess(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -204,7 +205,7 @@ func TestCheckLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// The end of a run does not end processes of other runs.
+// TestCheckEndsProcessesOfOneRun checks that the end of a run does not end processes of other runs.
 func TestCheckEndsProcessesOfOneRun(t *testing.T) {
 	dir := checkFolder(t)
 	c := loadCheck(t, `[check_it, hang, "{{config.file}}"]`, dir)
@@ -260,15 +261,15 @@ func number(t *testing.T, text string) int {
 	return pid
 }
 
-// A process inherits only its three streams and its own executable.
+// TestDescriptorsNotInherited checks that a process inherits only its three streams and its executable.
 func TestDescriptorsNotInherited(t *testing.T) {
-	var inherited [2]int // as in a program that was started with more than its streams
+	var inherited [2]int // descriptors as if this program was started with them
 	if err := unix.Pipe(inherited[:]); err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(inherited[0])
 	defer unix.Close(inherited[1])
-	other := load(t, process.Config{}) // whose streams and connection are open in this program
+	other := load(t, process.Config{}) // its streams and connection are open in this program
 	h := load(t, process.Config{})
 	got, err := attempt(t, bind(t, h, "fds"), patience)
 	if err != nil {
@@ -322,7 +323,7 @@ func TestCheckConcurrencyLimit(t *testing.T) {
 		_, err := h.Probe(ctx, probe.Request{Attempt: 1})
 		first <- err
 	}()
-	if _, err := os.ReadFile(begun); err != nil { // it waits for the command
+	if _, err := os.ReadFile(begun); err != nil { // the read waits for the command
 		t.Fatal(err)
 	}
 	if _, err := attempt(t, h, patience); !errors.Is(err, probe.ErrNoSlot) {

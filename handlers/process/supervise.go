@@ -14,35 +14,34 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// keeper keeps one process of a plugin running. When an attempt asks for a process that has ended,
-// the keeper starts a new one: immediately the first time, then after a growing pause. A start
-// continues when the attempt that asked for it has ended.
+// keeper keeps one process of a plugin running. When an attempt needs a process that has ended, the keeper
+// starts a new one: immediately the first time, then after a growing pause. A start continues even after
+// the attempt that caused it has ended.
 type keeper struct {
-	of     *Handler
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	work   sync.WaitGroup
+	handler *Handler
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
 
 	mu       sync.Mutex
-	program  *sealed.Copy // nil once closed
+	program  *sealed.Copy // nil after close
 	current  *instance
-	starting chan struct{} // closed when the start has ended; nil without a start
-	ends     int           // short-lived processes in a row
-	restAt   time.Time     // no start before
-	cause    error         // of the last end
+	starting chan struct{} // closed when the current start has ended; nil if there is none
+	ends     int           // number of short-lived processes in a row
+	restAt   time.Time     // end of the pause: no start before
+	cause    error         // cause of the last end
 	broken   bool          // the last process ended before its first request
 	starts   uint64
 }
 
 func newKeeper(h *Handler, p *sealed.Copy) *keeper {
-	k := &keeper{of: h, program: p}
+	k := &keeper{handler: h, program: p}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
 }
 
-// process returns the running process. It waits for a start until the end of ctx. number is the
-// number of the attempt in its tick. The error matches [probe.ErrNoSlot] if the process is being
-// restarted.
+// process returns the running process. It waits for a start until ctx ends. number is the number of the
+// attempt in its tick. The error matches [probe.ErrNoSlot] if the process is being restarted.
 func (k *keeper) process(ctx context.Context, number int) (*instance, error) {
 	k.mu.Lock()
 	if k.program == nil {
@@ -73,13 +72,13 @@ func (k *keeper) process(ctx context.Context, number int) (*instance, error) {
 		return nil, attempt.ErrClosed
 	case in != nil && in.child.ready():
 		return in, nil
-	case in != nil: // it has ended meanwhile
+	case in != nil: // the process has ended meanwhile
 		k.retireLocked(in)
 	}
 	return nil, k.failureLocked(number)
 }
 
-// await is like process, but also waits for the end of a pause if that comes before the deadline of
+// await is like process, but also waits for the end of a pause, if the pause ends before the deadline of
 // ctx.
 func (k *keeper) await(ctx context.Context) (*instance, error) {
 	for {
@@ -88,7 +87,7 @@ func (k *keeper) await(ctx context.Context) (*instance, error) {
 			return in, err
 		}
 		k.mu.Lock()
-		rest := max(time.Until(k.restAt), k.of.cfg.Pause/10)
+		rest := max(time.Until(k.restAt), k.handler.cfg.Pause/10)
 		k.mu.Unlock()
 		if deadline, _ := ctx.Deadline(); time.Until(deadline) < rest {
 			return nil, err
@@ -116,13 +115,13 @@ func (k *keeper) beginLocked(number int) error {
 
 // start starts a process, and closes k.starting for the attempts that wait.
 func (k *keeper) start(program *sealed.Copy) {
-	h := k.of
+	h := k.handler
 	in, err := start(k.ctx, h, program)
 	k.mu.Lock()
 	switch {
 	case err != nil:
 		k.cause, k.broken = err, true
-		k.restLocked()
+		k.pauseLocked()
 	case k.program == nil: // closed meanwhile
 		k.work.Go(func() { in.stop(true) })
 	default:
@@ -151,24 +150,24 @@ func (k *keeper) watch(in *instance) {
 	}
 }
 
-// retireLocked records how the current process has ended, and cleans up after it.
+// retireLocked records how the current process has ended, and starts its cleanup.
 func (k *keeper) retireLocked(in *instance) {
 	k.current = nil
 	k.cause, k.broken = fmt.Errorf("the process ended: %s", in.child.exitStatus(false)), !in.used.Load()
-	if time.Since(in.since) > k.of.cfg.MaxPause {
+	if time.Since(in.since) > k.handler.cfg.MaxPause {
 		k.ends = 0
 	}
-	k.restLocked()
+	k.pauseLocked()
 	cause := k.cause
 	k.work.Go(func() {
 		in.stop(false)
-		k.of.cfg.Logger.Warn("a plugin's process has ended", "handler", k.of.manifest.Name, "error", cause.Error())
+		k.handler.cfg.Logger.Warn("a plugin's process has ended", "handler", k.handler.manifest.Name, "error", cause.Error())
 	})
 }
 
-// restLocked sets when the next process may be started.
-func (k *keeper) restLocked() {
-	cfg := &k.of.cfg
+// pauseLocked sets the time before which no process is started.
+func (k *keeper) pauseLocked() {
+	cfg := &k.handler.cfg
 	pause := time.Duration(0)
 	if k.ends > 0 {
 		pause = cfg.MaxPause
@@ -180,9 +179,9 @@ func (k *keeper) restLocked() {
 	k.restAt = time.Now().Add(pause)
 }
 
-// failureLocked returns the error of an attempt for which there is no process. If the last process
-// never served a request, the plugin cannot be instantiated. Otherwise it is being restarted and the
-// tick is skipped, unless it is the tick in which the process has ended.
+// failureLocked returns the error of an attempt without a process. If the last process never served a
+// request, the plugin cannot be instantiated. Otherwise the process is being restarted and the tick is
+// skipped, unless the process ended in this tick.
 func (k *keeper) failureLocked(number int) error {
 	err := k.cause
 	if rest := time.Until(k.restAt); rest > 0 {
@@ -198,8 +197,8 @@ func (k *keeper) failureLocked(number int) error {
 	}
 }
 
-// startError returns err, the error of a start, with its reason. It is not the plugin's fault if the
-// host lacked a descriptor, memory or a process.
+// startError adds a reason to the error of a start. If the host lacked a descriptor, memory or a process,
+// the reason says that the plugin is not at fault.
 func startError(err error) error {
 	if isHostTrouble(err) {
 		return &probe.Error{Reason: probe.ReasonHostResources, Err: err}
@@ -207,12 +206,13 @@ func startError(err error) error {
 	return &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
 }
 
-// isHostTrouble reports whether err, the error of a start, is the host's. fork returns EAGAIN.
+// isHostTrouble reports whether a start failed because of the host. fork returns EAGAIN if it cannot make
+// another process.
 func isHostTrouble(err error) bool {
 	return probe.HostReason(err) == probe.ReasonHostResources || errors.Is(err, syscall.EAGAIN)
 }
 
-// close ends the process, or its start.
+// close ends the process or its start.
 func (k *keeper) close() error {
 	k.mu.Lock()
 	program, in := k.program, k.current

@@ -70,7 +70,7 @@ func TestKillDuringAttempt(t *testing.T) {
 	h := load(t, process.Config{})
 	pid := pidOf(t, bind(t, h, "pid"))
 	hang := bind(t, h, "hang")
-	_, err := attemptOf(t, hang, probe.Request{Attempt: 1, Debug: true, Trace: first(func() { // it has begun
+	_, err := attemptOf(t, hang, probe.Request{Attempt: 1, Debug: true, Trace: first(func() { // the attempt has begun
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	})}, patience)
 	if err == nil || err.Error() != `plugin "tester": the process ended: signal: killed` || probe.ReasonOf(err) != probe.ReasonTrap {
@@ -87,7 +87,7 @@ func TestKillDuringAttempt(t *testing.T) {
 	}
 }
 
-// impatient is a context whose deadline comes as soon as Done is called.
+// impatient is a context whose deadline passes when Done is called.
 type impatient struct {
 	context.Context
 	waited atomic.Bool
@@ -117,7 +117,7 @@ func TestStartOutlivesAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, ended, "the plugin")
-	_, _ = attempt(t, ok, patience) // which may reach the process while it is ending
+	_, _ = attempt(t, ok, patience) // may reach the process while it is ending
 	if pid = pidOf(t, bind(t, h, "pid")); syscall.Kill(pid, syscall.SIGKILL) != nil {
 		t.Fatal("it was not started again")
 	}
@@ -125,7 +125,7 @@ func TestStartOutlivesAttempt(t *testing.T) {
 	if out, err := ok.Probe(&impatient{Context: t.Context()}, probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Millisecond}}); err == nil {
 		t.Errorf("with no time for a start: got %v, want an error", out)
 	}
-	if _, err := h.Prepare(nil, probe.Target{}); err != nil { // waits for the start
+	if _, err := h.Prepare(nil, probe.Target{}); err != nil { // Prepare waits for the start
 		t.Error(err)
 	}
 	if out, err := attempt(t, ok, patience); err != nil || out.Result != probe.Success {
@@ -139,7 +139,7 @@ func TestCloseDespiteHangingAttempts(t *testing.T) {
 	ended := watchEnd(t, pidOf(t, bind(t, h, "pid")))
 	for deadline, over := time.Now().Add(patience), false; !over; {
 		var wg sync.WaitGroup
-		for range 300 { // more than may continue after their deadline, if they begin before it
+		for range 300 { // more attempts than may continue after their deadlines
 			wg.Go(func() { _, _ = attempt(t, deaf, 500*time.Millisecond) })
 		}
 		wg.Wait()
@@ -160,7 +160,8 @@ func TestCloseDespiteHangingAttempts(t *testing.T) {
 	}
 }
 
-// A process that is stopped returns an error and not a Failure, and is restarted.
+// TestStoppedProcessIsRestarted checks that a stopped process causes an error, not a Failure, and is
+// restarted.
 func TestStoppedProcessIsRestarted(t *testing.T) {
 	t.Parallel()
 	h := load(t, process.Config{StartTimeout: 3 * time.Second})
@@ -168,7 +169,7 @@ func TestStoppedProcessIsRestarted(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil) == unix.EINTR { // we are its parent
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil) == unix.EINTR { // works because this program is the parent
 	}
 	for _, timeout := range []time.Duration{time.Second, 3500 * time.Millisecond} {
 		if out, err := attempt(t, ok, timeout); err == nil || !strings.HasSuffix(err.Error(), "the process does not accept requests") {
@@ -215,7 +216,7 @@ func TestCrashLoopIsQuarantined(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, ended, "the plugin")
-	for range 7 { // the first may reach the process while it is ending
+	for range 7 { // the first attempt may reach the process while it is ending
 		if _, err := attempt(t, probes[0], patience); err == nil {
 			t.Fatal("an attempt reached a process that cannot start")
 		}
@@ -255,7 +256,7 @@ func TestCloseDrains(t *testing.T) {
 	hang := bind(t, h, "hang")
 	var answer chan probe.Outcome
 	const timeout = time.Second
-	for underWay := false; !underWay; { // until an attempt begins before its deadline
+	for underWay := false; !underWay; { // repeat until an attempt begins before its deadline
 		begun := make(chan struct{})
 		answer = make(chan probe.Outcome, 1)
 		go func() {
@@ -291,7 +292,7 @@ func TestCloseEndsStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, ended, "the plugin")
-	_, _ = attempt(t, ok, time.Second) // which may reach the process while it is ending
+	_, _ = attempt(t, ok, time.Second) // may reach the process while it is ending
 	_, err := attempt(t, ok, time.Second)
 	if !errors.Is(err, probe.ErrNoSlot) || !strings.HasSuffix(err.Error(), "the process has not started yet") {
 		t.Errorf("while it starts: got %v, want no slot", err)
@@ -333,7 +334,7 @@ func TestKilledHostLeavesNoOrphan(t *testing.T) {
 	}
 }
 
-// awaitReadable waits until fd is readable, which a pidfd is when the process has ended.
+// awaitReadable waits until fd is readable. A pidfd is readable when the process has ended.
 func awaitReadable(fd int) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -365,10 +366,10 @@ func TestRestartsLeakNothing(t *testing.T) {
 	}
 	before, goroutines := 0, 0
 	for i := range 25 {
-		_, _ = attempt(t, pid, patience) // which may reach the last process while it is ending
+		_, _ = attempt(t, pid, patience) // may reach the last process while it is ending
 		number := pidOf(t, pid)
 		ended := watchEnd(t, number)
-		if i == 1 { // what is opened once is open
+		if i == 1 { // resources that are opened only once are open by then
 			before, goroutines = descriptors(), runtime.NumGoroutine()
 		}
 		if err := syscall.Kill(number, syscall.SIGKILL); err != nil {
@@ -379,7 +380,7 @@ func TestRestartsLeakNothing(t *testing.T) {
 	if n := h.Stats().Starts; n != 25 {
 		t.Errorf("%d starts, want 25", n)
 	}
-	if err := h.Close(); err != nil { // which waits for the ends of all
+	if err := h.Close(); err != nil { // waits until all processes have ended
 		t.Error(err)
 	}
 	if after := descriptors(); after > before+10 {

@@ -15,17 +15,17 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// progress is what is known about the answer to a call of a process.
+// progress tracks the answer to a call of a process.
 type progress struct {
 	sent     time.Time
-	accepted time.Duration // from sent to the headers of the answer; 0 before they come
-	cpu      time.Duration // of the process when sent; known only for a debugged attempt
-	lines    int           // of the log since then, with those that were dropped
-	last     time.Time     // of the last line
+	accepted time.Duration // from sent to the headers of the answer; 0 before they arrive
+	cpu      time.Duration // processor time of the process when sent; only for a debugged attempt
+	lines    int           // number of log lines since then, including dropped ones
+	last     time.Time     // time of the last line
 	line     string        // the last line
 }
 
-// begin notes that the request is sent to the process.
+// begin records that the request is sent to the process.
 func (p *progress) begin(in *instance, debug bool) {
 	p.sent = time.Now()
 	if debug {
@@ -33,10 +33,10 @@ func (p *progress) begin(in *instance, debug bool) {
 	}
 }
 
-// note notes a line of the log.
+// note records a log line.
 func (p *progress) note(line string) { p.lines, p.last, p.line = p.lines+1, time.Now(), line }
 
-// traceStart emits how long the attempt waited for the process to start.
+// traceStart traces how long the attempt waited for the process to start.
 func (c *call) traceStart(in *instance, waited time.Duration) {
 	if waited >= time.Millisecond {
 		c.req.Trace.Emit(probe.TraceEvent{Type: probe.TracePhase, Name: "start", Detail: in.name(), Duration: waited})
@@ -46,7 +46,7 @@ func (c *call) traceStart(in *instance, waited time.Duration) {
 // name returns the name of the process in traces and details.
 func (in *instance) name() string { return "process " + in.child.ID() }
 
-// traceCall emits what the process has answered.
+// traceCall traces the answer of the process.
 func (c *call) traceCall(in *instance, v *pluginpb.Verdict, err error) {
 	s, isStatus := status.FromError(err)
 	if c.req.Trace == nil || isStatus && s.Code() == codes.DeadlineExceeded { // see explain
@@ -70,8 +70,7 @@ func (c *call) traceCall(in *instance, v *pluginpb.Verdict, err error) {
 	c.req.Trace(e)
 }
 
-// explain emits what the process was doing at the deadline of the attempt, and adds it to out
-// unless that is nil.
+// explain traces what the attempt waited for at its deadline. If out is not nil, it adds this to out.
 func (c *call) explain(in *instance, out *probe.Outcome) {
 	w := c.wait(in)
 	c.req.Trace.Emit(w.Event())
@@ -103,7 +102,7 @@ func (c *call) wait(in *instance) *explain.Wait {
 	return w
 }
 
-// output returns descriptions of what a run has written.
+// output describes the output of a run.
 func (r *result) output(req *probe.Request) []string {
 	parts := []string{explain.Output(req.Redacted(r.stdout))}
 	if r.stderr != "" {
@@ -112,7 +111,7 @@ func (r *result) output(req *probe.Request) []string {
 	return parts
 }
 
-// traceRun emits how a run of a command has ended.
+// traceRun traces how a run of a command has ended.
 func traceRun(req *probe.Request, args []string, r *result, took time.Duration) {
 	if req.Trace == nil {
 		return
@@ -127,7 +126,7 @@ func traceRun(req *probe.Request, args []string, r *result, took time.Duration) 
 	})
 }
 
-// explainRun emits that a command was killed at the deadline, and adds it to out.
+// explainRun traces that a command was killed at the deadline, and adds this to out.
 func explainRun(req *probe.Request, args []string, r *result, took time.Duration, out *probe.Outcome) {
 	w := &explain.Wait{Call: filepath.Base(args[0]), Where: explain.Command(args), Doing: "still running", For: took, Saw: r.output(req)}
 	if r.cpu > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/daeace23/prober/internal/pace"
 )
 
-// A pause doubles with every trial that ends in an error, from minPause, or the probe's period
-// if that is longer, up to maxPause.
+// Pauses begin at minPause, or at the probe's period if that is longer. They double with every failed
+// trial, up to maxPause.
 const (
 	minPause = 30 * time.Second
 	maxPause = 10 * time.Minute
@@ -23,12 +23,12 @@ const (
 	broken
 )
 
-// attempt is one attempt as a breaker sees it.
+// attempt has the properties of one attempt that matter to a breaker.
 type attempt struct {
-	most   int           // errors until a quarantine
-	first  bool          // of its tick
-	pause  time.Duration // the first pause, if this attempt begins a quarantine
-	trial  bool          // it is made after a pause
+	limit  int           // number of errors that begins a quarantine
+	first  bool          // first attempt of its tick
+	pause  time.Duration // first pause, if this attempt begins a quarantine
+	trial  bool          // made after a pause
 	health health
 }
 
@@ -38,12 +38,12 @@ type breaker struct {
 	mu     sync.Mutex
 	errors int
 	pause  time.Duration // the last pause; 0 outside of a quarantine
-	until  time.Time     // its end
+	until  time.Time     // end of the pause
 	trying bool          // a trial is in flight
-	cause  error         // the last error that counted
+	cause  error         // the last counted error
 }
 
-// begin returns the error of an attempt that is to be skipped.
+// begin begins an attempt. It returns an error if the attempt must be skipped.
 func (b *breaker) begin(a *attempt) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,8 +57,8 @@ func (b *breaker) begin(a *attempt) error {
 	return nil
 }
 
-// end counts an attempt with its error. It returns the end of the quarantine, the zero time if
-// there is none.
+// end counts an attempt with its error. It returns the end of the quarantine, or the zero time if there
+// is none.
 func (b *breaker) end(a *attempt, err error) (until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,14 +74,14 @@ func (b *breaker) end(a *attempt, err error) (until time.Time) {
 	return b.until
 }
 
-// countLocked counts an error. During a quarantine only the error of the trial counts: any other
-// attempt began before the quarantine.
+// countLocked counts an error. During a quarantine it counts only the error of the trial, because all
+// other attempts began before the quarantine.
 func (b *breaker) countLocked(a *attempt, err error) {
 	if !a.first || b.pause > 0 && !a.trial {
 		return
 	}
 	b.cause = err
-	if b.errors++; b.errors < a.most {
+	if b.errors++; b.errors < a.limit {
 		return
 	}
 	if b.pause == 0 {
@@ -89,6 +89,6 @@ func (b *breaker) countLocked(a *attempt, err error) {
 	} else {
 		b.pause = max(a.pause, min(2*b.pause, maxPause))
 	}
-	// Up to a fifth more, so that probes that failed together do not resume together.
+	// A jitter of up to a fifth prevents probes that failed together from resuming together.
 	b.until = time.Now().Add(pace.Jitter(b.pause, b.pause+b.pause/5))
 }

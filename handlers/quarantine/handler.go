@@ -17,25 +17,25 @@ import (
 
 // Config configures a [Handler]. Every field may be left zero.
 type Config struct {
-	// Errors is the number of consecutive ticks that must end in an error before a pause. The
-	// attempts of a tick count once. 0 means 5.
+	// Errors is the number of consecutive failed ticks before a pause. A tick fails if its attempts
+	// return an error. 0 means 5.
 	Errors int
 }
 
-// Handler wraps a handler that may be broken: a plugin. It pauses a probe after some consecutive
-// ticks in which the probe could not be carried out, which saves work and log lines. After the
-// pause it makes one trial. A trial that ends without an error ends the quarantine. What the
-// target causes, a Failure or a deadline, is not an error and does not count.
+// Handler wraps a handler that may be broken, such as a plugin. It pauses a probe after consecutive ticks
+// in which the probe could not be carried out, which saves work and log lines. After the pause it makes
+// one trial. If the trial returns no error, the quarantine ends. Results that the target causes, such as
+// a Failure or a timeout, are not errors and do not count.
 //
-// Each probe is counted by itself: a target that makes the plugin trap must not pause other
-// probes. Only errors with [probe.ReasonInstantiate], which no target causes, are counted for all
-// probes together and pause all of them.
+// Each probe is counted separately, because a target that makes the plugin trap must not pause other
+// probes. Only errors with [probe.ReasonInstantiate], which no target causes, are counted for all probes
+// together and pause all of them.
 //
 // It is safe for concurrent use.
 type Handler struct {
 	handler probe.Handler
-	errors  int     // of [Config]
-	all     breaker // of errors that no target causes
+	errors  int     // Config.Errors
+	all     breaker // counts errors that no target causes
 	bare    bound
 }
 
@@ -47,17 +47,17 @@ var (
 // New returns h with a quarantine around its probes.
 func New(h probe.Handler, cfg Config) *Handler {
 	q := &Handler{handler: h, errors: cmp.Or(cfg.Errors, 5)}
-	q.bare = bound{of: q, handler: h}
+	q.bare = bound{owner: q, handler: h}
 	return q
 }
 
-// Prepare implements [probe.Preparer]. The probe that it returns is not in quarantine.
+// Prepare implements [probe.Preparer]. The returned probe has its own quarantine, which has not begun.
 func (q *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	h, err := probe.Prepare(context.Background(), q.handler, config, target)
 	if err != nil {
 		return nil, err
 	}
-	return &bound{of: q, handler: h}, nil
+	return &bound{owner: q, handler: h}, nil
 }
 
 // Probe implements [probe.Handler].
@@ -75,7 +75,7 @@ func (q *Handler) Close() error {
 
 // Error is the error of a probe that is in quarantine.
 type Error struct {
-	Until time.Time // of the next trial
+	Until time.Time // time of the next trial
 	Err   error     // the last error before the quarantine
 	// Skipped is true if no attempt was made. Otherwise Err is the error of the attempt that
 	// began the quarantine, or of a later attempt of the same tick.
@@ -102,26 +102,26 @@ func (e *Error) QuarantinedUntil() time.Time { return e.Until }
 
 // bound is one probe.
 type bound struct {
-	of      *Handler
+	owner   *Handler
 	handler probe.Handler
 	own     breaker
 }
 
 var _ probe.Wrapper = (*bound)(nil)
 
-// Unwrap implements [probe.Wrapper]. A quarantine is not inherited: its cause was another handler, or one
-// with another secret.
+// Unwrap implements [probe.Wrapper]. A quarantine is not inherited, because its cause was another handler
+// or another secret.
 func (b *bound) Unwrap() probe.Handler { return b.handler }
 
 // Probe implements [probe.Handler]. Only the first attempt of a tick can be skipped.
 func (b *bound) Probe(ctx context.Context, req probe.Request) (outcome probe.Outcome, err error) {
-	all := attempt{most: b.of.errors, first: req.Attempt <= 1, pause: minPause}
-	own := attempt{most: b.of.errors, first: req.Attempt <= 1, pause: max(minPause, req.Spec.Period)}
-	if err := b.of.all.begin(&all); err != nil {
+	all := attempt{limit: b.owner.errors, first: req.Attempt <= 1, pause: minPause}
+	own := attempt{limit: b.owner.errors, first: req.Attempt <= 1, pause: max(minPause, req.Spec.Period)}
+	if err := b.owner.all.begin(&all); err != nil {
 		return probe.Outcome{}, err
 	}
-	defer func() { // deferred since a trial must end even if the handler ends the goroutine
-		until := later(b.of.all.end(&all, err), b.own.end(&own, err))
+	defer func() { // deferred, because a trial must end even if the handler ends the goroutine
+		until := later(b.owner.all.end(&all, err), b.own.end(&own, err))
 		if err != nil && !until.IsZero() && !errors.Is(err, probe.ErrNoSlot) {
 			err = &Error{Until: until, Err: err}
 		}
@@ -129,19 +129,19 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (outcome probe.Out
 	if err := b.own.begin(&own); err != nil {
 		return probe.Outcome{}, err
 	}
-	own.health, err = broken, probe.ErrGoexit // unless the handler returns
+	own.health, err = broken, probe.ErrGoexit // overwritten if the handler returns
 	outcome, err = probe.Call(ctx, b.handler, req)
 	all.health, own.health = healthOf(ctx, err)
 	return outcome, err
 }
 
-// healthOf returns what the error of an attempt says about the handler for all probes, and
-// about one probe.
+// healthOf returns what the error of an attempt says about the health of the handler: all for the handler
+// as a whole, own for the probe.
 func healthOf(ctx context.Context, err error) (all, own health) {
 	switch {
 	case err == nil, ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded):
 		return healthy, healthy
-	case ctx.Err() != nil, errors.Is(err, probe.ErrNoSlot): // cancelled, or not attempted
+	case ctx.Err() != nil, errors.Is(err, probe.ErrNoSlot): // cancelled or skipped
 		return unknown, unknown
 	case probe.IsHostTrouble(err):
 		return unknown, unknown

@@ -24,9 +24,9 @@ var (
 // sick is a plugin whose probes return the errors that the test sets.
 type sick struct {
 	mu    sync.Mutex
-	with  map[string]error // by config
+	with  map[string]error // errors by config
 	calls map[string]int
-	hold  chan struct{} // not nil: attempts wait for it
+	hold  chan struct{} // if not nil, attempts wait for it
 }
 
 func newSick() *sick { return &sick{with: make(map[string]error), calls: make(map[string]int)} }
@@ -106,7 +106,7 @@ func tick(h probe.Handler) (err error) {
 	return err
 }
 
-// untilOf returns how long the quarantine of err still lasts, 0 if there is none.
+// untilOf returns the remaining time of the quarantine in err, or 0 if there is none.
 func untilOf(err error) time.Duration {
 	if q, ok := errors.AsType[*quarantine.Error](err); ok {
 		return time.Until(q.Until)
@@ -114,7 +114,7 @@ func untilOf(err error) time.Duration {
 	return 0
 }
 
-// isPause reports whether got is a pause of want, with up to a fifth more.
+// isPause reports whether got is a pause of want plus a jitter of up to a fifth.
 func isPause(got, want time.Duration) bool { return want <= got && got < want+want/5 }
 
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
@@ -256,7 +256,7 @@ func TestQuarantineCountsProbesSeparately(t *testing.T) {
 			probes = append(probes, w.prepare(config))
 		}
 		var last error
-		for _, p := range probes { // one each
+		for _, p := range probes { // one error each
 			last = tick(p)
 		}
 		if !isPause(untilOf(last), 30*time.Second) {
@@ -306,7 +306,7 @@ func TestQuarantineCountsProbesSeparately(t *testing.T) {
 func TestQuarantineIgnoresNeutralErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		err error
-		end error // of the context
+		end error // cause of the end of the context
 	}{
 		"no slot":           {err: fmt.Errorf("busy: %w", probe.ErrNoSlot)},
 		"host out of ports": {err: &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("no port")}},
@@ -333,14 +333,14 @@ func TestQuarantineIgnoresNeutralErrors(t *testing.T) {
 	}
 }
 
-// A panic is an error as any other, and so is the end of the goroutine.
+// TestQuarantineOfHandlersThatDoNotReturn checks that a panic and runtime.Goexit count like errors.
 func TestQuarantineOfHandlersThatDoNotReturn(t *testing.T) {
 	for name, err := range map[string]error{"panic": errPanic, "runtime.Goexit": errGoexit} {
 		bubble(t, name, func(t *testing.T) {
 			w := newWard(t)
 			p := w.prepare("a")
 			w.becomes("a", err)
-			ticks := func() (last error) { // in a goroutine, which one of them may end
+			ticks := func() (last error) { // in a new goroutine, because Goexit ends it
 				done := make(chan struct{})
 				go func() {
 					defer close(done)

@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Probes that are bound before there is a handler end in its error, and then run with the first one. One
-// whose config no handler accepts stops no other probe.
+// TestAwait checks probes that are bound before there is a handler. They return an error, and then use
+// the first handler. A probe whose config the handler refuses does not affect other probes.
 func TestAwait(t *testing.T) {
 	h := replace.New(replace.Config{Name: "demo"})
 	defer h.Close()
@@ -54,7 +54,7 @@ func TestAwait(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantAnswer(t, bad, `v3 {"bad":1} 1`)
-	h.Await(away) // there is a handler
+	h.Await(away) // no effect, because there is a handler
 	wantAnswer(t, good, `v3 {"a":1} 2`)
 	h.Withdraw(away)
 	if _, err := h.Prepare(nil, probe.Target{}); !errors.Is(err, away) {

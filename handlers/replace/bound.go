@@ -9,27 +9,28 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// bound is one probe: what [Handler.Prepare] returns.
+// bound is one probe. [Handler.Prepare] returns it.
 type bound struct {
-	of     *Handler
+	owner  *Handler
 	config []byte // read-only
 	target probe.Target
 	active atomic.Pointer[binding]
-	shadow atomic.Pointer[binding]             // nil: there is no shadow
-	redact atomic.Pointer[func(string) string] // nil: the config has no known secrets
-	secret atomic.Pointer[[]string]            // the secret fields of the config; nil as with redact
+	shadow atomic.Pointer[binding]             // nil if there is no shadow
+	redact atomic.Pointer[func(string) string] // nil if the config has no known secrets
+	secret atomic.Pointer[[]string]            // secret fields of the config; nil if none are known
 }
 
-// binding is one probe's handler in one generation.
+// binding is the handler of one probe in one generation.
 type binding struct {
-	gen     *generation // nil: it was withdrawn, and the next handler inherits from this one
+	gen     *generation // nil after a withdrawal; the next handler inherits from this one
 	handler probe.Handler
 }
 
-// awaiting is the handler of a probe that was bound before there was one. It is never asked.
+// awaiting is a placeholder for the handler of a probe that was bound before there was a generation. It
+// is never called.
 type awaiting struct{ probe.HandlerFunc }
 
-// CheckSecrets implements [probe.SecretChecker]: the handler that comes is asked as well.
+// CheckSecrets implements [probe.SecretChecker]. The later handler is asked too.
 func (awaiting) CheckSecrets([]string) error { return nil }
 
 // refusedConfig is the handler of a probe whose config the first handler has refused.
@@ -54,54 +55,55 @@ var errReleased = errors.New("the probe has ended")
 
 // Probe implements [probe.Handler].
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	b.of.noteTimeout(req.Spec.Timeout) // before acquire: the end of a generation waits as long
+	b.owner.noteTimeout(req.Spec.Timeout) // before acquire, because the end of a generation waits that long
 	for {
 		active := b.active.Load()
 		if active.gen == nil {
-			return probe.Outcome{}, b.of.missing()
+			return probe.Outcome{}, b.owner.missing()
 		}
 		if active.gen.acquire() {
 			return b.attempt(ctx, active, &req)
 		}
-		// The generation was replaced, and b has the next one already. A probe that was
-		// released gets no other.
+		// The generation was replaced, and b has the next one already. A released probe gets no
+		// further generation.
 		if b.active.Load() == active {
 			return probe.Outcome{}, errReleased
 		}
 	}
 }
 
-// attempt makes an attempt with active, which was acquired and is released here, and one with
-// the shadow on the first attempt of a tick.
+// attempt makes an attempt with active, and releases the generation that the caller acquired. On the
+// first attempt of a tick, it also makes one with the shadow.
 func (b *bound) attempt(ctx context.Context, active *binding, req *probe.Request) (probe.Outcome, error) {
 	defer active.gen.release()
 	if req.Attempt <= 1 {
 		if s := b.shadow.Load(); s != nil && s.gen.acquire() {
-			return b.of.compared.Probe(ctx, *req, active.handler, s.handler, s.gen.release)
+			return b.owner.compared.Probe(ctx, *req, active.handler, s.handler, s.gen.release)
 		}
 	}
 	return active.handler.Probe(ctx, *req)
 }
 
-// Inherit implements [probe.Inheritor]: a probe that is bound anew, since a secret in its
-// config has changed, keeps what it has stored.
+// Inherit implements [probe.Inheritor]. A probe that is bound again, because a secret in its config has
+// changed, keeps its store.
 func (b *bound) Inherit(from probe.Handler) {
 	old, ok := from.(*bound)
 	if !ok {
 		return
 	}
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
+	b.owner.mu.Lock()
+	defer b.owner.mu.Unlock()
 	if !old.awaits() {
 		probe.Inherit(b.active.Load().handler, old.active.Load().handler)
 	}
 }
 
-// Secrets implements [probe.SecretHolder] by the present generation. It is called before the first
-// attempt, so what a later generation alone calls secret counts when the probe is bound again.
+// Secrets implements [probe.SecretHolder] for the current generation. It is called before the first
+// attempt. If a later generation marks more values as secret, they take effect when the probe is bound
+// again.
 func (b *bound) Secrets() []string { return probe.SecretsOf(b.active.Load().handler) }
 
-// CheckSecrets implements [probe.SecretChecker]. Later generations are asked as well.
+// CheckSecrets implements [probe.SecretChecker]. Later generations are asked too.
 func (b *bound) CheckSecrets(fields []string) error {
 	b.secret.Store(&fields)
 	return probe.CheckSecrets(b.active.Load().handler, fields)
@@ -112,11 +114,11 @@ func (b *bound) Describe(name string, req *probe.Request) string {
 	return probe.Describe(b.active.Load().handler, name, req)
 }
 
-// KeepSecret implements [probe.SecretKeeper]. Errors of later generations are redacted as
-// well: a refused config may be quoted in them.
+// KeepSecret implements [probe.SecretKeeper]. Errors of later generations are redacted too, because they
+// may quote a refused config.
 func (b *bound) KeepSecret(redact func(text string) string) { b.redact.Store(&redact) }
 
-// redactText takes what is secret by now out of a text.
+// redactText redacts the secrets that are known so far.
 func (b *bound) redactText(text string) string {
 	if redact := b.redact.Load(); redact != nil {
 		return (*redact)(text)
@@ -131,7 +133,7 @@ func (b *bound) redactError(err error) error {
 	return redact.Error(err, b.redactText)
 }
 
-// prepare prepares h with the config of b, and tells it what is secret.
+// prepare prepares h with the config of b, and passes the secret fields to it.
 func (b *bound) prepare(h probe.Handler) (probe.Handler, error) {
 	prepared, err := probe.Prepare(context.Background(), h, b.config, b.target)
 	if err != nil {
@@ -149,11 +151,11 @@ func (b *bound) prepare(h probe.Handler) (probe.Handler, error) {
 
 // Release implements [probe.Releaser]. Later generations are not prepared with b's config.
 func (b *bound) Release() {
-	b.of.mu.Lock()
-	_, live := b.of.live[b]
-	delete(b.of.live, b)
+	b.owner.mu.Lock()
+	_, live := b.owner.live[b]
+	delete(b.owner.live, b)
 	active, shadow := b.active.Load(), b.shadow.Swap(nil)
-	b.of.mu.Unlock()
+	b.owner.mu.Unlock()
 	if live && active.gen != nil {
 		probe.Release(active.handler)
 	}

@@ -52,7 +52,7 @@ func TestCloseThatHangsIsBounded(t *testing.T) {
 	})
 }
 
-// panicky is a version whose probes panic when they are released, and which panics when it is closed.
+// panicky is a version that panics in Close and in the Release of its probes.
 type panicky struct{ version }
 
 type panickyProbe struct{ probe.HandlerFunc }
@@ -62,7 +62,8 @@ func (panickyProbe) Release() { panic("in Release") }
 func (*panicky) Prepare([]byte, probe.Target) (probe.Handler, error) { return panickyProbe{}, nil }
 func (*panicky) Close() error                                        { panic("in Close") }
 
-// What an old version does when it ends is its own fault, and its error.
+// TestVersionPanicsAtItsEnd checks that a panic at the end of an old version becomes an error of that
+// version.
 func TestVersionPanicsAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := make(chan error, 2)
@@ -85,7 +86,7 @@ func TestVersionPanicsAtItsEnd(t *testing.T) {
 	})
 }
 
-// An attempt without a deadline does not keep an old version for ever.
+// TestDrainOfHugeTimeout checks that an attempt without a deadline does not keep an old version for ever.
 func TestDrainOfHugeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := make(chan time.Duration, 2)
@@ -108,7 +109,7 @@ func TestDrainOfHugeTimeout(t *testing.T) {
 	})
 }
 
-// overtaken calls a function while it is prepared, and refuses the config.
+// overtaken calls a function in Prepare, and refuses the config.
 type overtaken struct {
 	version
 	meanwhile func()
@@ -119,7 +120,8 @@ func (o *overtaken) Prepare([]byte, probe.Target) (probe.Handler, error) {
 	return nil, errTrap
 }
 
-// The answer of a generation that was replaced or withdrawn during Prepare does not count.
+// TestPrepareDuringReplace checks that the answer of a generation that was replaced or withdrawn during
+// Prepare is ignored.
 func TestPrepareDuringReplace(t *testing.T) {
 	v1 := new(overtaken)
 	h := replace.New(replace.Config{})

@@ -12,11 +12,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// generation is one handler behind a [Handler], and a count of the calls of it under way.
+// generation is one handler behind a [Handler], with a count of its running calls.
 type generation struct {
 	handler probe.Handler
-	calls   atomic.Int64  // plus retired, when no more may begin
-	drained chan struct{} // closed when a retired generation has no more calls
+	calls   atomic.Int64  // number of running calls; plus retired once no more may begin
+	drained chan struct{} // closed when a retired generation has no running calls
 	once    sync.Once
 }
 
@@ -26,8 +26,8 @@ func newGeneration(h probe.Handler) *generation {
 	return &generation{handler: h, drained: make(chan struct{})}
 }
 
-// acquire counts a call, and reports false when the generation is retired. Every acquire that
-// reports true is followed by a release.
+// acquire counts a call. It returns false if the generation is retired. After true, the caller must call
+// release.
 func (g *generation) acquire() bool {
 	if g.calls.Add(1) < retired {
 		return true
@@ -38,7 +38,7 @@ func (g *generation) acquire() bool {
 
 func (g *generation) release() { g.add(-1) }
 
-// retire makes every later acquire report false.
+// retire makes every later acquire return false.
 func (g *generation) retire() { g.add(retired) }
 
 func (g *generation) add(n int64) {
@@ -48,15 +48,15 @@ func (g *generation) add(n int64) {
 }
 
 const (
-	leastDrain   = time.Second           // the attempts of an old generation may always take so long
-	longestDrain = 24 * time.Hour        // and no longer, whatever their timeout is
-	drainGrace   = 10 * time.Millisecond // for those that end at their deadline
+	leastDrain   = time.Second           // minimum time for attempts of an old generation
+	longestDrain = 24 * time.Hour        // maximum time, regardless of their timeouts
+	drainGrace   = 10 * time.Millisecond // extra time for attempts that end at their deadline
 
-	closeTimeout = 30 * time.Second // of Close; a process is asked to end first
+	closeTimeout = 30 * time.Second // time limit of Close, which may first ask a process to end
 )
 
-// endLocked closes gen, which may be nil, in the background: after its last attempt, or the longest
-// timeout of a probe, and after the release of its probes.
+// endLocked releases probes and closes gen in the background, after the last attempt of gen or after the
+// longest timeout of a probe. gen may be nil.
 func (h *Handler) endLocked(gen *generation, probes []probe.Handler) {
 	if gen == nil {
 		return
@@ -76,7 +76,7 @@ func (h *Handler) endLocked(gen *generation, probes []probe.Handler) {
 	})
 }
 
-// releaseAll releases probes. Its error joins those that panic.
+// releaseAll releases probes. Its error joins the panics of Release.
 func releaseAll(probes []probe.Handler) error {
 	var errs []error
 	for _, p := range probes {
@@ -87,7 +87,7 @@ func releaseAll(probes []probe.Handler) error {
 	return errors.Join(errs...)
 }
 
-// closeWithin closes h, and returns an error if that has not returned within limit.
+// closeWithin closes h, and returns an error if Close has not returned within limit.
 func closeWithin(limit time.Duration, h probe.Handler) error {
 	c, ok := h.(io.Closer)
 	if !ok {

@@ -1,13 +1,12 @@
-// Package replace swaps the code of a handler while probes use it.
+// Package replace replaces the code of a handler while probes use it.
 //
-// A [Handler] is registered once. Behind it is one handler at a time, a generation.
-// [Handler.Replace] puts another one in its place; [Handler.Shadow] runs one beside it for
-// comparison.
+// A [Handler] is registered once. It delegates to one handler at a time, the current generation.
+// [Handler.Replace] replaces the generation. [Handler.Shadow] runs a second handler for comparison.
 //
-// Read handler.go first: Prepare binds a probe, Replace changes what is behind it. Then
-// install.go, one replacement from top to bottom: prepare the live probes with the new
-// handler, try it, install it. bound.go is one probe and its attempts. generation.go counts
-// the attempts of a generation, and closes it after the last one.
+// Read handler.go first: Prepare binds a probe, Replace replaces the generation. Then install.go, one
+// replacement from top to bottom: prepare the live probes with the new handler, try it, install it.
+// bound.go has one probe and its attempts. generation.go counts the attempts of a generation, and closes
+// it after the last one.
 package replace
 
 import (
@@ -28,37 +27,36 @@ import (
 type Config struct {
 	// Name is the handler's name, for errors.
 	Name string
-	// Closed is called once for every handler that was replaced or withdrawn, after it was
-	// closed, with the error of Close, or the panic of a Release or of Close. It may be nil.
+	// Closed is called once for every handler that was replaced or withdrawn, after the handler was
+	// closed. err is the error of Close, or a panic of Release or Close. Closed may be nil.
 	Closed func(h probe.Handler, err error)
 }
 
-// Handler is a handler whose code is replaced while probes use it. What is behind it at one
-// time is a generation: any handler, which Handler owns and closes.
+// Handler is a handler whose code can be replaced while probes use it. It delegates to a generation,
+// which can be any handler. Handler owns and closes its generations.
 //
-// [Handler.Replace] prepares the new handler with the configs of all live probes before
-// anything changes. Then all probes change over to it at once: an attempt runs in one
-// generation from beginning to end, and the next attempt begins in the new one. The schedule,
-// the thresholds and the decided results of a probe are not affected. The old generation is
-// closed when its last attempt has ended, at the latest after the longest timeout that a
-// probe has asked for.
+// [Handler.Replace] first prepares the new handler with the configs of all live probes. Then all probes
+// change over together: a running attempt ends in the old generation, and the next attempt begins in the
+// new one. The schedule, the thresholds and the decided results of a probe are not affected. The old
+// generation is closed when its last attempt has ended, at the latest after the longest timeout of all
+// probes.
 //
 // A probe is live from Prepare until the [probe.Releaser] that Prepare returns is released.
 // Handler is safe for concurrent use.
 type Handler struct {
 	cfg       Config
-	longest   atomic.Int64 // timeout of all attempts so far
+	longest   atomic.Int64 // longest timeout of all attempts so far
 	compared  shadow.Comparison
-	ending    sync.WaitGroup // generations that are being closed
-	replacing sync.Mutex     // held during Replace, Withdraw, Shadow, Unshadow and Promote; before mu
+	ending    sync.WaitGroup // counts generations that are being closed
+	replacing sync.Mutex     // held during Replace, Withdraw, Shadow, Unshadow and Promote; locked before mu
 
 	mu     sync.Mutex
-	active *generation // nil: there is none
-	why    error       // active is nil
-	awaits bool        // active is nil, and probes may be bound before there is one
-	number int         // of generations so far
+	active *generation // nil if there is none
+	why    error       // why active is nil
+	awaits bool        // probes may be bound while active is nil
+	number int         // number of generations so far
 	live   map[*bound]struct{}
-	shadow *generation // nil: there is none
+	shadow *generation // nil if there is none
 	closed bool
 }
 
@@ -72,15 +70,14 @@ var ErrClosed = errors.New("the handler is closed")
 
 var errNotLoaded = errors.New("nothing has been loaded yet")
 
-// New returns a Handler without a generation: its probes end in an error until
-// [Handler.Replace].
+// New returns a Handler without a generation. Its probes return an error until [Handler.Replace].
 func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg, live: make(map[*bound]struct{}), why: errNotLoaded}
 }
 
-// Replace makes next the handler behind h. It prepares every live probe with next. If there
-// is a generation to lose, it also tries next with one of them (see [probe.Trier]). After an
-// error nothing has changed, and next is still the caller's to close.
+// Replace makes next the current generation. It prepares every live probe with next. If there is a
+// generation that would be lost, it also tries next with one of the probes, see [probe.Trier]. After an
+// error nothing has changed, and the caller must close next.
 //
 // Only one of Replace, Withdraw, Shadow, Unshadow, Promote and Close runs at a time. next must
 // not call them.
@@ -91,8 +88,8 @@ func (h *Handler) Replace(ctx context.Context, next probe.Handler) error {
 	return h.prepareAndInstall(ctx, newGeneration(next), active != nil, h.installLocked)
 }
 
-// Withdraw takes the handler away. Until there is another one, probes end in an error that
-// wraps why, so that their decided results stay as they are.
+// Withdraw removes the current generation. Until there is another one, attempts return an error that
+// wraps why, so that decided results do not change.
 func (h *Handler) Withdraw(why error) {
 	h.replacing.Lock()
 	defer h.replacing.Unlock()
@@ -103,9 +100,9 @@ func (h *Handler) Withdraw(why error) {
 	h.changeOverLocked(nil, nil)
 }
 
-// Await has probes bound before there is a handler, or while it is taken away: they end in an error that wraps
-// why until [Handler.Replace]. That prepares them, and those whose config it refuses go on to end in an error. It
-// has no effect on a Handler with a generation, but for why.
+// Await allows probes to be bound while there is no generation. Until [Handler.Replace], their attempts
+// return an error that wraps why. Replace then prepares them. If it refuses the config of such a probe,
+// the probe continues to return an error. If there is a generation, Await only sets why.
 func (h *Handler) Await(why error) {
 	h.replacing.Lock()
 	defer h.replacing.Unlock()
@@ -114,8 +111,8 @@ func (h *Handler) Await(why error) {
 	h.awaits, h.why = h.active == nil, why
 }
 
-// Close implements [io.Closer]. It waits, for a bounded time, until the attempts under way
-// have ended and all generations are closed.
+// Close implements [io.Closer]. It waits, for a bounded time, until all running attempts have ended and all
+// generations are closed.
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -125,8 +122,7 @@ func (h *Handler) Close() error {
 	return nil
 }
 
-// Current returns the handler behind h, nil if there is none, and the number of generations
-// so far.
+// Current returns the current handler, or nil if there is none, and the number of generations so far.
 func (h *Handler) Current() (current probe.Handler, generation int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,7 +141,7 @@ func (h *Handler) Live() int {
 
 // Prepare implements [probe.Preparer]. It returns a [probe.Releaser].
 func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
-	b := &bound{of: h, config: slices.Clone(config), target: target}
+	b := &bound{owner: h, config: slices.Clone(config), target: target}
 	for {
 		if h.bindAwaiting(b) {
 			return b, nil
@@ -161,7 +157,7 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 		}
 		gen.release()
 		switch {
-		case !current: // its answer no longer counts
+		case !current: // the generation was replaced, so its answer is ignored
 		case err != nil:
 			return nil, err
 		default:
@@ -171,7 +167,7 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	}
 }
 
-// bindAwaiting reports whether b is live now without a generation.
+// bindAwaiting makes b live without a generation, if that is allowed, and reports whether it did.
 func (h *Handler) bindAwaiting(b *bound) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,8 +179,8 @@ func (h *Handler) bindAwaiting(b *bound) bool {
 	return true
 }
 
-// bind reports whether gen is still the active generation. If it is, b becomes live with
-// prepared, unless that is nil.
+// bind reports whether gen is still the active generation. If it is, and prepared is not nil, b becomes
+// live with prepared.
 func (h *Handler) bind(b *bound, gen *generation, prepared probe.Handler) (current bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -205,7 +201,7 @@ func (h *Handler) acquire() (*generation, error) {
 	if h.active == nil {
 		return nil, h.missingLocked()
 	}
-	h.active.acquire() // not retired: it would not be active
+	h.active.acquire() // cannot fail, because an active generation is not retired
 	return h.active, nil
 }
 
@@ -220,7 +216,7 @@ func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return gen.handler.Probe(ctx, req)
 }
 
-// noteTimeout keeps the longest timeout.
+// noteTimeout records the longest timeout.
 func (h *Handler) noteTimeout(timeout time.Duration) {
 	for {
 		longest := h.longest.Load()
@@ -230,7 +226,7 @@ func (h *Handler) noteTimeout(timeout time.Duration) {
 	}
 }
 
-// missing is the error of an attempt without a generation.
+// missing returns the error of an attempt without a generation.
 func (h *Handler) missing() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,16 +11,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// prepared are live probes with their handlers in a generation that is not installed yet.
+// prepared maps live probes to their handlers in a generation that is not installed yet.
 type prepared map[*bound]probe.Handler
 
-// installer installs a generation with h.mu held, and returns the handlers of probes that are
-// no longer used.
+// installer installs a generation while h.mu is held. It returns the handlers that are not used any more.
 type installer func(*generation, prepared) (unused []probe.Handler, err error)
 
-// prepareAndInstall prepares all live probes with gen, tries one of them if try is set, and installs
-// gen. Probes that begin meanwhile are prepared as well. After an error nothing has changed.
-// The caller holds h.replacing.
+// prepareAndInstall prepares all live probes with gen, tries one of them if try is set, and installs gen.
+// Probes that are added meanwhile are prepared too. After an error nothing has changed. The caller holds
+// h.replacing.
 func (h *Handler) prepareAndInstall(ctx context.Context, gen *generation, try bool, install installer) error {
 	all := make(prepared)
 	for ; ; try = false {
@@ -42,7 +41,7 @@ func (h *Handler) prepareAndInstall(ctx context.Context, gen *generation, try bo
 	}
 }
 
-// finish calls install, unless there is a live probe that is not prepared.
+// finish calls install. If there is a live probe that is not prepared, it returns false instead.
 func (h *Handler) finish(gen *generation, all prepared, install installer) (done bool, err error) {
 	var unused []probe.Handler
 	defer func() { _ = releaseAll(unused) }() // after Unlock
@@ -58,7 +57,7 @@ func (h *Handler) finish(gen *generation, all prepared, install installer) (done
 		return false, err
 	}
 	for b, p := range all {
-		if _, ok := h.live[b]; !ok { // it has ended meanwhile
+		if _, ok := h.live[b]; !ok { // the probe has ended meanwhile
 			unused = append(unused, p)
 		}
 	}
@@ -80,8 +79,8 @@ func (h *Handler) unpreparedLocked(all prepared) (missing []*bound) {
 	return missing
 }
 
-// prepareEach prepares probes with handler, and adds them to all. Its error says how many
-// configs were refused.
+// prepareEach prepares probes with handler, and adds them to all. Its error has the number of refused
+// configs.
 func prepareEach(ctx context.Context, handler probe.Handler, probes []*bound, all prepared) error {
 	var first error
 	refused := 0
@@ -94,7 +93,7 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*bound, al
 			all[b] = p
 			continue
 		}
-		if b.awaits() && !unanswered(err) { // nobody has accepted its config, so it stops no other probe
+		if b.awaits() && !unanswered(err) { // no handler has accepted this config before, so the refusal must not affect other probes
 			all[b] = refusedConfig{b.redactError(err)}
 			continue
 		}
@@ -102,7 +101,7 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*bound, al
 			first = b.redactError(err)
 		}
 		if unanswered(err) {
-			break // each of the others would take as long
+			break // the others would probably time out too
 		}
 	}
 	if first != nil {
@@ -111,7 +110,8 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*bound, al
 	return nil
 }
 
-// awaits reports whether b was bound before there was a handler, and none has accepted its config since.
+// awaits reports whether b was bound before there was a handler, and no handler has accepted its config
+// since.
 func (b *bound) awaits() bool {
 	switch b.active.Load().handler.(type) {
 	case awaiting, refusedConfig:
@@ -120,12 +120,12 @@ func (b *bound) awaits() bool {
 	return false
 }
 
-// unanswered reports whether a handler has not answered whether it accepts a config.
+// unanswered reports whether err means that a handler did not decide whether it accepts a config.
 func unanswered(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, probe.ErrNoSlot)
 }
 
-// tryOne tries the handler of one probe. Without a probe it tries one with an empty config,
+// tryOne tries the handler of one probe. If there is no probe, it tries a handler with an empty config,
 // if handler accepts that.
 func tryOne(ctx context.Context, handler probe.Handler, all prepared) error {
 	for b, p := range all {
@@ -136,13 +136,13 @@ func tryOne(ctx context.Context, handler probe.Handler, all prepared) error {
 	}
 	p, err := probe.Prepare(ctx, handler, []byte("{}"), probe.Target{})
 	if err != nil {
-		return nil // it needs a config
+		return nil // the handler needs a config
 	}
 	defer probe.Release(p)
 	return probe.Try(ctx, p)
 }
 
-// installLocked makes gen the active generation. If it was the shadow, there is none now.
+// installLocked makes gen the active generation. If gen was the shadow, no shadow is left.
 func (h *Handler) installLocked(gen *generation, all prepared) (unused []probe.Handler, err error) {
 	if h.shadow == gen {
 		h.shadow = nil
@@ -154,8 +154,8 @@ func (h *Handler) installLocked(gen *generation, all prepared) (unused []probe.H
 	return unused, nil
 }
 
-// changeOverLocked makes gen, which may be nil, the active generation, and binds all live
-// probes to it. The one before is closed by [Handler.endLocked].
+// changeOverLocked makes gen, which may be nil, the active generation, and binds all live probes to it.
+// It closes the previous generation with [Handler.endLocked].
 func (h *Handler) changeOverLocked(gen *generation, all prepared) {
 	var replaced []probe.Handler
 	for b := range h.live {
@@ -167,7 +167,7 @@ func (h *Handler) changeOverLocked(gen *generation, all prepared) {
 		if gen != nil {
 			next = &binding{gen, all[b]}
 			if !b.awaits() {
-				// One that panics has inherited nothing, and the other probes change over too.
+				// A probe that panics inherits nothing. The other probes still change over.
 				_ = panics.Call(func() error { probe.Inherit(next.handler, former.handler); return nil })
 			}
 		}

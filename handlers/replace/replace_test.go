@@ -18,12 +18,12 @@ import (
 
 var errTrap = &probe.Error{Reason: probe.ReasonTrap, Err: errors.New("trap")}
 
-// version is one generation of a plugin: it answers with its number and its config.
+// version is one generation of a plugin. It answers with its number and its config.
 type version struct {
 	number  int
-	refuses string        // configs with this text
-	breaks  error         // of Try
-	hold    chan struct{} // not nil: attempts wait for it
+	refuses string        // configs that contain this text are refused
+	breaks  error         // error of Try
+	hold    chan struct{} // if not nil, attempts wait for it
 
 	prepared, ended, tried atomic.Int32
 	closed                 atomic.Bool
@@ -49,7 +49,7 @@ func (v *version) Close() error {
 type boundVersion struct {
 	of     *version
 	config string
-	kept   *atomic.Int32 // attempts of the probe so far
+	kept   *atomic.Int32 // number of attempts of the probe so far
 }
 
 func (b *boundVersion) Probe(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
@@ -131,7 +131,7 @@ func TestReplace(t *testing.T) {
 		if !v1.closed.Load() || len(closed) != 1 || closed[0] != v1 || v1.ended.Load() != 2 {
 			t.Errorf("v1 closed: %v, callback for %v, %d of its probes; want both of them", v1.closed.Load(), closed, v1.ended.Load())
 		}
-		wantAnswer(t, a, `v2 {"a":1} 2`) // it keeps what it has stored
+		wantAnswer(t, a, `v2 {"a":1} 2`) // the probe keeps its store
 		wantAnswer(t, b, `v2 {"b":1} 1`)
 		if generation(s) != 2 || current(s) != v2 || v2.prepared.Load() != 2 || v2.tried.Load() != 1 {
 			t.Errorf("generation %d, %v, prepared %d, tried %d", generation(s), current(s), v2.prepared.Load(), v2.tried.Load())
@@ -172,7 +172,7 @@ func TestReplaceRefusedChangesNothing(t *testing.T) {
 			}
 		})
 	}
-	// The config of a probe that has ended does not count.
+	// The config of a probe that has ended is ignored.
 	if probe.Release(a); s.Live() != 1 {
 		t.Errorf("%d live", s.Live())
 	}
@@ -202,8 +202,8 @@ func TestWithdraw(t *testing.T) {
 	wantAnswer(t, a, "v2 {} 2")
 }
 
-// An old generation is closed after its last attempt, or after the longest timeout. Attempts
-// in the new one do not wait for that.
+// TestAttemptsOfOldGenerationEnd checks that an old generation is closed after its last attempt, or after the
+// longest timeout. Attempts in the new generation do not wait for that.
 func TestAttemptsOfOldGenerationEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v1 := &version{number: 1, hold: make(chan struct{})}
@@ -248,8 +248,8 @@ func TestAttemptsOfOldGenerationEnd(t *testing.T) {
 	})
 }
 
-// Probes go on, and none meets a generation that is closed, while there are replacements
-// and while others come and go.
+// TestReplaceUnderLoad checks that probes continue during replacements while others start and end, and
+// that none uses a closed generation.
 func TestReplaceUnderLoad(t *testing.T) {
 	s := handlerWith(t, &version{number: 1}, replace.Config{})
 	stop := make(chan struct{})
@@ -263,7 +263,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 					return
 				}
 				for range 50 {
-					req := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Minute}} // the machine may stand still meanwhile
+					req := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Minute}} // the machine may be stopped meanwhile
 					if _, err := h.Probe(t.Context(), req); err != nil {
 						t.Error(err)
 						return
@@ -296,7 +296,7 @@ func (quick) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	return probe.Outcome{}, nil
 }
 
-// BenchmarkProbe is what an attempt pays for the handler to be replaceable.
+// BenchmarkProbe measures the cost of a replaceable handler per attempt.
 func BenchmarkProbe(b *testing.B) {
 	direct := probe.Handler(quick{})
 	s := handlerWith(b, direct, replace.Config{})
@@ -318,8 +318,8 @@ func BenchmarkProbe(b *testing.B) {
 	}
 }
 
-// A probe that is bound anew keeps what it has stored, also if the generation is replaced
-// before it inherits or after.
+// TestInheritAndReplace checks that a probe that is bound again keeps its store, whether the generation
+// is replaced before or after Inherit.
 func TestInheritAndReplace(t *testing.T) {
 	for _, first := range []string{"inherit", "replace"} {
 		t.Run(first+" first", func(t *testing.T) {
@@ -347,7 +347,7 @@ func TestInheritAndReplace(t *testing.T) {
 	}
 }
 
-// A probe may be under way when it is released, and make one more attempt.
+// TestAttemptAfterRelease has a probe that makes one more attempt after its release.
 func TestAttemptAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := handlerWith(t, &version{number: 1}, replace.Config{})
@@ -366,7 +366,8 @@ func TestAttemptAfterRelease(t *testing.T) {
 	})
 }
 
-// A version that does not answer for the first config is not asked about the others.
+// TestReplaceStopsAtFirstTimeout checks that a version that times out for the first config is not asked
+// about the others.
 func TestReplaceStopsAtFirstTimeout(t *testing.T) {
 	s := handlerWith(t, &version{number: 1}, replace.Config{})
 	for range 3 {

@@ -11,11 +11,11 @@ import (
 // ErrNoShadow is the error of [Handler.Promote] without a shadow.
 var ErrNoShadow = errors.New("there is no other version beside it")
 
-// Shadow runs next beside the handler of h, on the first attempt of each tick and with its
-// timeout. It decides nothing and delays nothing: its answers are compared, see
-// [Handler.Shadowing]. It begins with empty stores, and replaces the shadow that there was.
-// next is prepared with all live probes before, and tried, as by [Handler.Replace]. After an
-// error nothing has changed, and next is still the caller's to close.
+// Shadow makes next the shadow: it runs together with the handler of h, on the first attempt of each tick
+// and with the same timeout. It neither decides nor delays anything. Its answers are compared, see
+// [Handler.Shadowing]. It begins with empty stores, and replaces an existing shadow. As in
+// [Handler.Replace], next is first prepared with all live probes and tried. After an error nothing has
+// changed, and the caller must close next.
 func (h *Handler) Shadow(ctx context.Context, next probe.Handler) error {
 	h.replacing.Lock()
 	defer h.replacing.Unlock()
@@ -43,7 +43,7 @@ func (h *Handler) bindShadow(b *bound) {
 	defer gen.release()
 	p, err := b.prepare(gen.handler)
 	if err != nil {
-		h.compared.Refused() // Promote will say why
+		h.compared.Refused() // Promote returns the reason
 		return
 	}
 	if !h.addShadow(b, &binding{gen, p}) {
@@ -51,8 +51,8 @@ func (h *Handler) bindShadow(b *bound) {
 	}
 }
 
-// addShadow gives b its shadow. It reports false when b has ended or has one already, and when
-// there is another shadow by now.
+// addShadow sets the shadow of b. It returns false if b has ended or has a shadow already, or if the
+// shadow has been replaced.
 func (h *Handler) addShadow(b *bound, s *binding) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,8 +69,8 @@ func (h *Handler) Unshadow() {
 	h.dropShadowLocked()
 }
 
-// Promote makes the shadow the handler that decides, as [Handler.Replace] does with a new
-// one. After an error nothing has changed.
+// Promote makes the shadow the handler that decides, as [Handler.Replace] does with a new handler. After
+// an error nothing has changed.
 func (h *Handler) Promote(ctx context.Context) error {
 	h.replacing.Lock()
 	defer h.replacing.Unlock()
@@ -78,7 +78,7 @@ func (h *Handler) Promote(ctx context.Context) error {
 	if gen == nil {
 		return ErrNoShadow
 	}
-	// The probes are prepared again: they keep their own stores, not those of the shadow.
+	// The probes are prepared again, so that they keep their own stores, not the shadow's.
 	return h.prepareAndInstall(ctx, gen, true, h.installLocked)
 }
 
@@ -91,7 +91,7 @@ func (h *Handler) currentShadow() *generation {
 	return h.shadow
 }
 
-// Shadowing returns how the answers of all shadows so far compare with those that decided.
+// Shadowing returns how the answers of all shadows so far compare with the deciding answers.
 func (h *Handler) Shadowing() shadow.Counts { return h.compared.Counts() }
 
 // dropShadowLocked ends the shadow, if there is one.
@@ -101,7 +101,7 @@ func (h *Handler) dropShadowLocked() {
 	h.endLocked(gen, h.unbindShadowLocked())
 }
 
-// unbindShadowLocked takes the shadow away from all live probes, and returns its handlers.
+// unbindShadowLocked removes the shadow from all live probes, and returns its handlers.
 func (h *Handler) unbindShadowLocked() (probes []probe.Handler) {
 	for b := range h.live {
 		if s := b.shadow.Swap(nil); s != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// answering is a handler that is a function.
+// answering is a handler that calls a function.
 type answering func(ctx context.Context) (probe.Outcome, error)
 
 func (a answering) Probe(ctx context.Context, _ probe.Request) (probe.Outcome, error) { return a(ctx) }
@@ -23,7 +23,7 @@ func always(r probe.Result, err error) answering {
 
 var request = probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: time.Second}}
 
-// The shadow is asked on the first attempt of a tick, and closed when it ends.
+// TestShadowAndUnshadow checks that the shadow runs on the first attempt of a tick, and is closed at its end.
 func TestShadowAndUnshadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := handlerWith(t, &version{number: 1}, replace.Config{})
@@ -85,7 +85,7 @@ func TestPromote(t *testing.T) {
 			t.Errorf("got %v, %v, has shadow: %v", err, current(s), s.HasShadow())
 		}
 		synctest.Wait()
-		wantAnswer(t, a, "v2 {} 4") // with the store of the handler that decided
+		wantAnswer(t, a, "v2 {} 4") // with the store of the previous handler
 		if !v1.closed.Load() || v2.closed.Load() {
 			t.Errorf("closed: %v, %v; want the old one", v1.closed.Load(), v2.closed.Load())
 		}
@@ -101,7 +101,7 @@ func TestPromote(t *testing.T) {
 	})
 }
 
-// calling calls a function while it is prepared.
+// calling calls a function in Prepare.
 type calling struct {
 	answering
 	meanwhile func()
@@ -112,7 +112,7 @@ func (m calling) Prepare([]byte, probe.Target) (probe.Handler, error) {
 	return m, nil
 }
 
-// Unshadow does not end a version that is being promoted.
+// TestUnshadowWaitsForPromote checks that Unshadow does not end a version that is being promoted.
 func TestUnshadowWaitsForPromote(t *testing.T) {
 	s := handlerWith(t, always(probe.Failure, nil), replace.Config{})
 	defer s.Close()
@@ -129,7 +129,7 @@ func TestUnshadowWaitsForPromote(t *testing.T) {
 		}()
 		select {
 		case <-ended:
-		case <-time.After(50 * time.Millisecond): // it waits for the promotion
+		case <-time.After(50 * time.Millisecond): // Unshadow waits for the promotion
 		}
 	}
 	if err := s.Promote(t.Context()); err != nil {

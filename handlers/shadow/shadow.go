@@ -1,5 +1,5 @@
-// Package shadow compares the answers of a second handler with those of the handler that decides.
-// [Comparison.Probe] is one tick. handlers/replace decides which handler is the shadow.
+// Package shadow compares the answers of a second handler, the shadow, with the answers of the handler that
+// decides. [Comparison.Probe] makes the attempts of one tick. handlers/replace chooses the shadow.
 package shadow
 
 import (
@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	maxAttempts    = 8                // of shadows at a time
-	defaultTimeout = 10 * time.Second // of attempts without a timeout
+	maxAttempts    = 8                // concurrent attempts of shadows
+	defaultTimeout = 10 * time.Second // timeout of attempts without one
 )
 
-// Counts are how many answers of shadows agree with those that decided the same ticks.
+// Counts counts the ticks by how the shadow's answer compares with the deciding answer.
 type Counts struct {
 	Agree    uint64 // same answers
 	Disagree uint64 // different answers
 	Errors   uint64 // the shadow returned an error, and the other handler a result
-	Skipped  uint64 // the shadow made no attempt, since too many were in flight
+	Skipped  uint64 // the shadow made no attempt, because too many were in flight
 }
 
 // Compared returns the number of ticks with an answer of the shadow.
@@ -48,9 +48,9 @@ func (c *Comparison) Counts() Counts {
 // Refused counts a probe whose config the shadow does not accept.
 func (c *Comparison) Refused() { c.errors.Add(1) }
 
-// Probe makes an attempt with decides and returns its answer. At the same time it makes one with
-// shadow, unless too many are in flight, and compares the answers. It does not wait for shadow: it
-// calls done once, when shadow is no longer used.
+// Probe makes an attempt with decides and returns its answer. Concurrently, unless too many are in
+// flight, it makes an attempt with shadow, and compares the answers. It does not wait for shadow. It
+// calls done once, when shadow is not in use any more.
 func (c *Comparison) Probe(ctx context.Context, req probe.Request, decides, shadow probe.Handler, done func()) (outcome probe.Outcome, err error) {
 	if c.busy.Add(1) > maxAttempts {
 		c.busy.Add(-1)
@@ -61,7 +61,7 @@ func (c *Comparison) Probe(ctx context.Context, req probe.Request, decides, shad
 	decision := make(chan string, 1)
 	go func() {
 		defer done()
-		mine := verdictError // unless it returns
+		mine := verdictError // if the shadow does not return
 		defer func() {
 			c.busy.Add(-1)
 			c.count(mine, <-decision)
@@ -91,7 +91,7 @@ func (c *Comparison) count(shadow, decision string) {
 
 const verdictError = "error"
 
-// verdictOf returns the word for an answer, "" if the answer cannot be compared.
+// verdictOf returns a word for an answer, or "" if the answer cannot be compared.
 func verdictOf(outcome probe.Outcome, err error) string {
 	switch {
 	case err == nil:

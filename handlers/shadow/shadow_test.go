@@ -82,7 +82,7 @@ func TestProbePanicsWithDecider(t *testing.T) {
 	})
 }
 
-// A slow shadow is asked less often.
+// TestProbeSkipsWhenBusy checks that a slow shadow makes fewer attempts.
 func TestProbeSkipsWhenBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var comparison shadow.Comparison

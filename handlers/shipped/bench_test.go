@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkHTTP compares a warm attempt of httpcheck with one of the built-in handler.
+// BenchmarkHTTP compares a warm attempt of httpcheck with an attempt of the built-in handler.
 func BenchmarkHTTP(b *testing.B) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "all is well") }))
 	defer s.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// zone answers every question of its type with these records.
+// zone returns the records for a question of any type.
 func zone(t *testing.T, question dnsmessage.Question) (answers, authorities []dnsmessage.Resource) {
 	t.Helper()
 	name := dnsmessage.MustNewName
@@ -43,7 +43,7 @@ func zone(t *testing.T, question dnsmessage.Question) (answers, authorities []dn
 	return answers, authorities
 }
 
-// reply returns the answer to a message.
+// reply returns the answer to a query message.
 func reply(t *testing.T, message []byte) []byte {
 	t.Helper()
 	var m dnsmessage.Message
@@ -64,7 +64,7 @@ func reply(t *testing.T, message []byte) []byte {
 	return packed
 }
 
-// nameserver answers over UDP and TCP at one port. Over UDP a wrong answer comes first, to another
+// nameserver starts a nameserver for UDP and TCP on one port. Over UDP it first sends an answer to another
 // question.
 func nameserver(t *testing.T) probe.Target {
 	t.Helper()
@@ -101,7 +101,7 @@ func nameserver(t *testing.T) probe.Target {
 	return target
 }
 
-// TestDNS asks a server that encodes its answers with golang.org/x/net.
+// TestDNS queries a server that encodes its answers with golang.org/x/net.
 func TestDNS(t *testing.T) {
 	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// patience is how long a server that ends by itself may take on a slow machine.
+// patience is the time limit on a slow machine for an attempt at a server that ends by itself.
 const patience = time.Minute
 
-// endless writes text until the reader is gone.
+// endless returns a server that writes text until the reader is gone.
 func endless(text string) func(net.Conn) {
 	chunk := []byte(strings.Repeat(text, 1+(32<<10)/len(text)))
 	return func(c net.Conn) {
@@ -32,14 +32,14 @@ func endless(text string) func(net.Conn) {
 	}
 }
 
-// asked is a connection whose client has sent something when first is closed. A server of HTTP that does not
-// wait for that gets one of several errors of net/http, by chance.
+// asked is a connection. Its channel first is closed when the client has sent something. If an HTTP
+// server does not wait for that, net/http returns one of several errors.
 type asked struct {
 	net.Conn
 	first chan struct{}
 }
 
-// after carries out serve when the client has sent something.
+// after returns a server that calls serve after the client has sent something.
 func after(serve func(net.Conn)) func(net.Conn) {
 	return func(c net.Conn) {
 		<-c.(asked).first
@@ -47,14 +47,15 @@ func after(serve func(net.Conn)) func(net.Conn) {
 	}
 }
 
-// discard reads from the client until it ends: else the end of the server resets what it has sent.
+// discard reads until the client closes the connection. Otherwise the close of the server would be a
+// reset, and the client would lose data.
 func (a asked) discard() {
 	_, _ = a.Read(make([]byte, 1))
 	close(a.first)
 	_, _ = io.Copy(io.Discard, a.Conn)
 }
 
-// says writes text, and lets the reader wait then.
+// says returns a server that writes text, and then nothing.
 func says(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		_, _ = io.WriteString(c, text)
@@ -62,7 +63,7 @@ func says(text string) func(net.Conn) {
 	}
 }
 
-// then carries out both.
+// then returns a server that calls first and then second.
 func then(first, second func(net.Conn)) func(net.Conn) {
 	return func(c net.Conn) { first(c); second(c) }
 }
@@ -82,8 +83,8 @@ func bomb(t *testing.T) string {
 	return b.String()
 }
 
-// TestHostileServersAreFailures has servers that send without an end, or nonsense. Each attempt ends as a
-// Failure with a message of a moderate length.
+// TestHostileServersAreFailures has servers that send endlessly or send garbage. Each attempt must be a
+// Failure with a message of moderate length.
 func TestHostileServersAreFailures(t *testing.T) {
 	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {
@@ -135,7 +136,7 @@ func TestHostileServersAreFailures(t *testing.T) {
 	}
 }
 
-// TestHostileEchoReplies has hosts whose replies are nonsense, or never come. Each attempt has a message of a
+// TestHostileEchoReplies has hosts that send invalid replies or none. Each attempt must have a message of
 // moderate length and finite metrics.
 func TestHostileEchoReplies(t *testing.T) {
 	for _, c := range []struct {
@@ -181,7 +182,7 @@ func TestHostileEchoReplies(t *testing.T) {
 	}
 }
 
-// listen serves each connection over TCP.
+// listen starts a TCP server that calls serve with each connection.
 func listen(t *testing.T, serve func(net.Conn)) probe.Target {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

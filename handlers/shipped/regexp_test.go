@@ -18,14 +18,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// texts are bodies for each of patterns.
+// texts are the bodies that each pattern is matched against.
 var texts = []string{
 	"", "a", "abc", "ABC", "a.c", "a\nb", "a\r\nb\r\n", "12 ms", "x12", "_", "foo-bar", "foo/bar", "a]b", "a[b", "a{b}", "a&&b", "~",
 	"é", "É", "straße", "\u212a", "ſ", "日本語", "٣", "\u00a0", "a\xffb", "\xc3(", "\xe2\x82", "a\x00b", "aaaa", "a-z", "a\\b", "\"q\"", "$1", "\t", "\v",
 	`{"ok":true}`, "HTTP/1.1 200 OK", "-1.5e3", "^", "end",
 }
 
-// patterns are expressions that Go and the crate regex read differently, and usual ones.
+// patterns are common expressions, and expressions that Go and the crate regex read differently.
 var patterns = []string{
 	`abc`, `(?i)abc`, `^a`, `b$`, `(?m)^b`, `(?m)a$`, `(?s)a.b`, `a.b`, `.`, `^.$`, `^.{3}$`, `^..$`, `\d`, `\D`, `^\d+`, `\w`, `^\W$`, `\s`, `^\S+$`, `\bfoo\b`, `\B`,
 	`\bé`, `[\d]`, `[^\d]`, `[\w-]`, `^[^\w]$`, `[^\s\S]`, `[\D]`, `[^\D]`, `[a-z]`, `[a\-z]`, `[-a]`, `[a-]`, `[]a]`, `[^]a]`, `[[]`, `[a[b]`, `[a&&b]`, `[&&]`, `[~~]`, `[a~b]`,
@@ -36,16 +36,16 @@ var patterns = []string{
 	`^HTTP/1\.[01] 2\d\d`, `"ok":\s*true`, `^-?\d+(\.\d+)?([eE][+-]?\d+)?$`, `^(\S+) (\S+)`, `foo-(bar|baz)`, `(^|/)bar$`, `^$`, `$^`, `\$`, `\^`, `a\\b`, `[\\]`, `[.]`, `[$^]`, `[\]]`, `[\x61-c]`, `[a-c-e]`, `[--a]`, `[+--]`, `\p{Greek}|x`,
 }
 
-// different are the patterns that the plugins read otherwise than Go, and why.
+// different has the patterns that the plugins read differently from Go, with the reasons.
 var different = map[string]string{
 	`[^\s\S]`:        "the crate refuses a class without characters",
 	`\p{Greek}|x`:    "scripts would be tables of 20 KB",
 	`\B on "a\xffb"`: "the crate finds a place inside of a character",
 }
 
-// TestRegexpsAreThoseOfGo compares which expressions are valid, and what they match, with Go's package
-// regexp.
-func TestRegexpsAreThoseOfGo(t *testing.T) {
+// TestRegexpsMatchGo checks that the plugins accept the same expressions as Go's package regexp, with
+// the same matches.
+func TestRegexpsMatchGo(t *testing.T) {
 	body := ""
 	host, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"),

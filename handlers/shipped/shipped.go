@@ -1,17 +1,18 @@
-// Package shipped has the plugins that are part of every prober: sources in a folder each, built by
-// the script build, with the modules beside them.
+// Package shipped has the plugins that are part of every prober binary. Each has a folder with its
+// sources and its module. The script build builds the modules.
 //
-// Begin with [Plugins], and with httpcheck/lib.rs for one of the plugins. common has what they share.
+// Begin with [Plugins], and with httpcheck/lib.rs as an example of a plugin. The folder common has shared
+// code.
 package shipped
 
 import (
-	_ "embed" // of the modules
+	_ "embed" // for the modules
 	"fmt"
 
 	"github.com/daeace23/prober/plugin"
 )
 
-// The modules. Nothing changes them.
+// The modules. They are read-only.
 var (
 	//go:embed dns/dns.wasm
 	dns []byte
@@ -26,11 +27,11 @@ var (
 // Names returns the names of all shipped plugins.
 func Names() []string { return []string{"dns", "expect", "httpcheck", "icmp"} }
 
-// Path returns the path that a shipped plugin has in messages. There is no such file.
+// Path returns the path of a shipped plugin for messages. No such file exists.
 func Path(name string) string { return "built-in:" + name }
 
-// Plugins returns all shipped plugins, by name. It reads their manifests, and compiles nothing. An error
-// means that this binary was not built from what the tests have seen.
+// Plugins returns all shipped plugins, sorted by name. It reads their manifests without compiling modules. It
+// returns an error only if a manifest is invalid, which the tests rule out.
 func Plugins() ([]plugin.Found, error) {
 	var found []plugin.Found
 	for _, p := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// maxModule is the most bytes of a module, each of which is in every binary.
+// maxModule is the maximum size of a module in bytes, because every binary contains all modules.
 const maxModule = 1 << 20
 
 func TestPlugins(t *testing.T) {
@@ -41,7 +41,8 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// Values that are marked are removed from all texts: a host or a word in one would garble the target.
+// TestSecretsOfConfigs checks which values are marked as secret. They are removed from all texts, so a common
+// word or a host must not be marked.
 func TestSecretsOfConfigs(t *testing.T) {
 	found, err := shipped.Plugins()
 	if err != nil {

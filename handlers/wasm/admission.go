@@ -17,12 +17,12 @@ import (
 type call struct {
 	guest.Call
 	plugin  *Handler
-	class   sched.Class // of the probe
-	share   uint64      // of the host's memory
+	class   sched.Class // history class of the probe
+	share   uint64      // share of the host's memory, in bytes
 	request probe.Request
 }
 
-// calls are the calls that have ended: a new one costs as much as the call of a small guest.
+// calls is a pool of ended calls, because making a call costs as much as calling a small guest.
 var calls = sync.Pool{New: func() any { return new(call) }}
 
 // newCall returns a call that begins at start.
@@ -33,7 +33,7 @@ func newCall(ctx context.Context, b *bound, req *probe.Request, store *attempt.S
 	return c
 }
 
-// recycle makes an ended call available to newCall. It must not be used from then on.
+// recycle returns an ended call to the pool. The caller must not use the call afterwards.
 func (c *call) recycle() {
 	if c.Clear() {
 		c.plugin, c.class, c.share, c.request = nil, 0, 0, probe.Request{}
@@ -41,8 +41,8 @@ func (c *call) recycle() {
 	}
 }
 
-// admit takes the shares of a call that is to begin, and reports whether there was room. The
-// caller gives them back with leave.
+// admit acquires the shares that a call needs, and reports whether there was room. The caller
+// releases them with leave.
 func (c *call) admit() bool {
 	if !c.plugin.instances.Acquire(c.class, 1) {
 		c.Hit(plugin.LimitInstances)
@@ -57,14 +57,15 @@ func (c *call) admit() bool {
 	return true
 }
 
-// Holds implements [memory.Holder]: the share of the call is what its instance takes now.
+// Holds implements [memory.Holder]. It sets the share of the call to the amount that its instance
+// takes.
 func (c *call) Holds(taken memory.Amount) {
 	share := taken.Share()
 	c.plugin.host.quota.Adjust(c.class, c.share, share)
 	c.share = share
 }
 
-// leave gives back the shares of the call.
+// leave releases the shares of the call.
 func (c *call) leave() {
 	c.plugin.host.quota.Release(c.class, c.share)
 	c.plugin.instances.Release(c.class, 1)

@@ -38,7 +38,7 @@ func guestFile(t testing.TB, name string) []byte {
 	return assemble(t, string(source))
 }
 
-type list []any // of strings and lists
+type list []any // elements are strings and lists
 
 func tokens(source string) (out []string) {
 	for i := 0; i < len(source); {
@@ -81,7 +81,7 @@ func parse(tokens []string) list {
 	return stack[0]
 }
 
-// assembler collects the parts of one module. Names are the indices of functions.
+// assembler collects the parts of one module. names maps names to indices of functions.
 type assembler struct {
 	types, imports, funcs, globals, exports, codes, datas [][]byte
 	memory, table, start                                  []byte

@@ -18,9 +18,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkCall measures one attempt with a deadline, by the guest's language and the isolation.
-// The guests read their config and do not dial. C needs clang. For comparison, lang=bare is a
-// call through wazero alone, and lang=process starts a process.
+// BenchmarkCall measures one attempt with a deadline, for each language of the guest and each
+// isolation. The guests read their config and do not dial. C needs clang. For comparison, lang=bare
+// calls a guest through wazero alone, and lang=process starts a process.
 func BenchmarkCall(b *testing.B) {
 	guests := []benchGuest{{"wat", guestFile(b, "ok")}, {"go", helloGo(b)}}
 	if c := helloC(b); c != nil {
@@ -137,7 +137,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkDeadline reports how late attempts of guests that never return end.
+// BenchmarkDeadline reports how long after the deadline attempts end if the guest never returns.
 func BenchmarkDeadline(b *testing.B) {
 	for _, name := range []string{"spin", "sleep", "poll", "hang"} {
 		b.Run("guest="+name, func(b *testing.B) {

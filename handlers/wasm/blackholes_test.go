@@ -41,11 +41,11 @@ var (
 	holeTarget = probe.Request{Target: probe.Target{Host: "10.0.0.9", Port: 1}}
 )
 
-// blackHoles is a plugin and a network, in which dials fail at once, or, to a black hole, when their
-// context ends.
+// blackHoles is a plugin with a simulated network. Dials to black holes fail when their context ends.
+// Other dials fail at once.
 type blackHoles struct {
 	plugin *wasm.Handler
-	began  chan struct{} // one for each dial to a black hole
+	began  chan struct{} // receives an item for each dial to a black hole
 }
 
 func newBlackHoles(t *testing.T, total uint64, limits plugin.Limits) *blackHoles {
@@ -73,7 +73,7 @@ func newBlackHoles(t *testing.T, total uint64, limits plugin.Limits) *blackHoles
 	return g
 }
 
-// timeOut makes an attempt of b that reaches its deadline at a black hole.
+// timeOut makes an attempt of b that times out at a black hole.
 func (g *blackHoles) timeOut(t *testing.T, b probe.Handler) {
 	t.Helper()
 	due := newDue(t)
@@ -89,8 +89,8 @@ func (g *blackHoles) timeOut(t *testing.T, b probe.Handler) {
 	passed.Wait()
 }
 
-// occupy makes attempts of n slow probes at a black hole. It returns when each of them waits there
-// or was skipped.
+// occupy starts attempts of n slow probes at a black hole. It returns when each attempt waits there or
+// was skipped.
 func (g *blackHoles) occupy(t *testing.T, n int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,7 +118,8 @@ func (g *blackHoles) occupy(t *testing.T, n int) {
 	}
 }
 
-// The share bounds what the guests take while they run, not only what they begin with.
+// TestBlackHolesLeaveMemoryToPromptProbes checks that the quota also counts memory that guests take
+// while they run.
 func TestBlackHolesLeaveMemoryToPromptProbes(t *testing.T) {
 	g := newBlackHoles(t, 4<<20, plugin.Limits{})
 	prompt := bind(t, g.plugin, `{}`, wellTarget.Target)
@@ -131,7 +132,8 @@ func TestBlackHolesLeaveMemoryToPromptProbes(t *testing.T) {
 	}
 }
 
-// One slow attempt does not make a prompt probe slow; two in a row do.
+// TestSlowAttemptOfPromptProbe checks that a prompt probe becomes slow after two slow attempts in a
+// row, not after one.
 func TestSlowAttemptOfPromptProbe(t *testing.T) {
 	for slow, wantErr := range map[int]error{1: nil, 2: probe.ErrNoSlot} {
 		t.Run(fmt.Sprint(slow), func(t *testing.T) {

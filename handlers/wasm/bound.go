@@ -19,7 +19,7 @@ import (
 type bound struct {
 	plugin *Handler
 	config []byte // defaults filled in
-	url    string // of config; see [attempt.URLOf]
+	url    string // the URL in config, see [attempt.URLOf]
 	store  *attempt.Store
 	class  atomic.Int32 // a [sched.Class]
 }
@@ -64,7 +64,7 @@ func (b *bound) attempt(ctx context.Context, req *probe.Request) (probe.Outcome,
 	return out, err
 }
 
-// begin takes a slot and an instance for a call. The caller gives them back with end.
+// begin acquires a slot and an instance for a call. The caller releases them with end.
 func (b *bound) begin(c *call) (in *instance, err error) {
 	if !c.Acquire() {
 		return nil, ErrNoInstance
@@ -77,7 +77,7 @@ func (b *bound) begin(c *call) (in *instance, err error) {
 	return b.plugin.acquire(c)
 }
 
-// end closes the connections of a call whose guest returned at now, and gives back its slot and its
+// end closes the connections of a call whose guest returned at now, and releases its slot and
 // instance.
 func (b *bound) end(c *call, in *instance, normal bool, now time.Time) {
 	defer b.plugin.release(c, in, normal, now)
@@ -112,7 +112,7 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 // cutOff returns the outcome of an attempt whose context ended before its guest returned.
 func (b *bound) cutOff(c *call, err error, start time.Time) (probe.Outcome, error) {
 	if err == context.DeadlineExceeded {
-		switch trouble := c.HostTrouble(); { // errors that tell nothing about the target
+		switch trouble := c.HostTrouble(); { // a deadline that says nothing about the target
 		case c.Starved(start):
 			err = ErrNoInstance
 		case trouble != nil:
@@ -161,7 +161,7 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", abi.ExportValidateConfig, err)
 	case code != 0:
-		return errors.New(cmp.Or(c.Message(), "the plugin does not take this config"))
+		return errors.New(cmp.Or(c.Message(), "the plugin does not accept this config"))
 	}
 	return nil
 }

@@ -22,14 +22,14 @@ import (
 	"github.com/daeace23/prober/internal/ownership"
 )
 
-// What the cache folder may hold. Each version of a plugin leaves two files there, of some 12 MB
-// for a Go guest: its native code and its stub.
+// Limits of the cache folder. Each version of a plugin leaves two files there, the native code and
+// the stub, about 12 MB in total for a Go guest.
 const (
 	maxCached      = 512
 	maxCachedBytes = 1 << 30
 )
 
-// cacheDir returns the folder for compiled modules; "" if there is none.
+// cacheDir returns the folder for compiled modules, or "" if there is none.
 func cacheDir(cfg Config) string {
 	if cfg.CacheDir != "" {
 		return cfg.CacheDir
@@ -41,8 +41,8 @@ func cacheDir(cfg Config) string {
 	return filepath.Join(base, "prober", "wasm")
 }
 
-// openCache opens the cache of compiled modules, in the folder that it returns, or in memory
-// if there can be no folder. A folder that others may write to is an error.
+// openCache opens the cache of compiled modules and returns its folder. If the folder cannot be
+// used, the cache is in memory and folder is "". A folder that others may write to is an error.
 func openCache(cfg Config) (cache wazero.CompilationCache, folder string, err error) {
 	dir := cacheDir(cfg)
 	if dir == "" {
@@ -92,8 +92,7 @@ func (h *Host) stubs() bool { return h.cacheFolder != "" && !h.cfg.Interpreter }
 // stubPath returns the path of a stub in the cache folder.
 func stubPath(folder, name string) string { return filepath.Join(folder, wazeroVersion, name) }
 
-// readStub returns the stub of a module and what was found out about it. It returns nil if
-// there is none.
+// readStub returns the stub of a module with the results of its inspection, or nil if there is no stub.
 func (h *Host) readStub(name string) *binary.Module {
 	if !h.stubs() {
 		return nil
@@ -108,7 +107,7 @@ func (h *Host) readStub(name string) *binary.Module {
 // errNotCached means that the compiled module is not in the cache.
 var errNotCached = errors.New("the compiled module is not in the cache")
 
-// loadStub takes the native code of a stub, which may be nil, from the cache.
+// loadStub takes the native code of a stub from the cache. stub may be nil.
 func (h *Host) loadStub(ctx context.Context, stub *binary.Module) compilation {
 	if stub == nil {
 		return compilation{err: errNotCached}
@@ -117,8 +116,8 @@ func (h *Host) loadStub(ctx context.Context, stub *binary.Module) compilation {
 		return compilation{err: err}
 	}
 	// Without native code in the cache, wazero would compile the empty functions of the stub.
-	// Its parallel compilation stops when the context has ended, which taking the code from the
-	// cache does not look at.
+	// wazero checks the context in a parallel compilation only, not when it reads the cache. So an
+	// ended context allows reading and prevents compiling.
 	ended, cancel := context.WithCancel(experimental.WithCompilationWorkers(ctx, 2))
 	cancel()
 	made := compileFor(stub, func(features api.CoreFeatures) compilation {
@@ -136,7 +135,7 @@ func (h *Host) compileToCache(name string, m *binary.Module) error {
 	if err := h.remakeCache(); err != nil {
 		return err
 	}
-	own, err := os.MkdirTemp(h.cacheFolder, unfinished)
+	own, err := os.MkdirTemp(h.cacheFolder, workPrefix)
 	if err != nil {
 		return err
 	}
@@ -144,15 +143,15 @@ func (h *Host) compileToCache(name string, m *binary.Module) error {
 	return compileInto(h.cacheFolder, own, name, m)
 }
 
-// cached matches the names of wazero's files and of stubs, including unfinished ones.
+// cached matches the names of wazero's files and of stubs, including workPrefix ones.
 var cached = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(` + compiled.Prefix + `)?[0-9a-f]{64}(\.[0-9]+\.tmp)?$`)
 })
 
-// pruneCache removes the files that were not used for the longest time, until at most so
-// many, and so many bytes, are left. It removes no other files. Other processes may use the folder at the same time: they
-// compile again what they do not find.
-func pruneCache(dir string, most int, bytes int64) {
+// pruneCache removes the least recently used files of the cache, until at most maxFiles files and
+// maxBytes bytes are left. It removes no other files. Other processes may use the folder
+// concurrently: they compile a missing module again.
+func pruneCache(dir string, maxFiles int, maxBytes int64) {
 	type file struct {
 		path string
 		size int64
@@ -173,15 +172,15 @@ func pruneCache(dir string, most int, bytes int64) {
 	}
 	slices.SortFunc(files, func(a, b file) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
 	for i, f := range files {
-		if bytes -= f.size; i >= most || bytes < 0 {
-			_ = os.Remove(f.path) // fails if the folder is read-only
+		if maxBytes -= f.size; i >= maxFiles || maxBytes < 0 {
+			_ = os.Remove(f.path) // best effort: the folder may be read-only
 		}
 	}
 }
 
 // pruneCompilers removes the folders of compilers that were killed.
 func pruneCompilers(dir string) {
-	paths, _ := filepath.Glob(filepath.Join(dir, unfinished+"*"))
+	paths, _ := filepath.Glob(filepath.Join(dir, workPrefix+"*"))
 	for _, path := range paths {
 		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > 2*compilerTimeout {
 			_ = os.RemoveAll(path)

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// lastUsed returns when a file was written: the systems differ in how they record a read.
+// lastUsed returns when a file was last written, because systems record reads differently.
 func lastUsed(info fs.FileInfo) time.Time { return info.ModTime() }

@@ -34,12 +34,12 @@ func TestPruneCacheRemovesLeastRecentlyUsed(t *testing.T) {
 	write(filepath.Join(older, name("b")), 10, 2*time.Hour)
 	write(filepath.Join(newer, name("c")+".123.tmp"), 10, 3*time.Hour)
 	write(filepath.Join(newer, name("d")), 10, 4*time.Hour)
-	if runtime.GOOS == "linux" { // b was made first and read lately
+	if runtime.GOOS == "linux" { // b was written first and read recently
 		if err := os.Chtimes(filepath.Join(older, name("b")), now.Add(-2*time.Hour), now.Add(-8*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(filepath.Join(newer, "notes.txt"), 1000, 9*time.Hour) // nobody's business
+	write(filepath.Join(newer, "notes.txt"), 1000, 9*time.Hour) // not a file of the cache
 	write(filepath.Join(dir, name("e")), 1000, 9*time.Hour)
 	left := func() (names []string) {
 		for _, pattern := range []string{"*", "*/*/*"} {

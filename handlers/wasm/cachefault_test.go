@@ -16,8 +16,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A cache that cannot be used costs time and a line in the log, and fails no plugin. A damaged
-// file is written again.
+// TestLoadWithoutUsableCache checks that an unusable cache is logged and fails no plugin, and that a
+// damaged file is written again.
 func TestLoadWithoutUsableCache(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestLoadWithoutUsableCache(t *testing.T) {
 			if err := os.WriteFile(files[0], bytes.Repeat([]byte("x"), 100), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, ""}, // it is compiled again
+		}, ""}, // compiled again
 		{"cannot be written", filepath.Join(dir, "b"), func(t *testing.T) {
 			if err := errors.Join(os.RemoveAll(filepath.Join(dir, "b")), os.WriteFile(filepath.Join(dir, "b"), nil, 0o600)); err != nil {
 				t.Fatal(err)
@@ -69,7 +69,7 @@ func TestLoadWithoutUsableCache(t *testing.T) {
 	}
 }
 
-// TestDeletedCacheFolderIsMadeAgain also checks that the cache is kept by the version of wazero.
+// TestDeletedCacheFolderIsMadeAgain also checks that the path of the cache has the version of wazero.
 func TestDeletedCacheFolderIsMadeAgain(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "cache")

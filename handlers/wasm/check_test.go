@@ -9,7 +9,7 @@ import (
 
 func TestCheckRunsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
-		functions, static, load string // errors
+		functions, static, load string // static and load are the errors of Check and Load
 	}{
 		"nothing runs":         {`(func (export "probe") (result i32) i32.const 0)`, "", ""},
 		"start traps":          {`(func (export "probe") (result i32) i32.const 0) (func $s unreachable) (start $s)`, "", "unreachable"},
@@ -39,7 +39,7 @@ func TestCheckRunsNothing(t *testing.T) {
 	}
 }
 
-// matches reports whether err has a text; "" wants no error.
+// matches reports whether the message of err contains text. If text is "", err must be nil.
 func matches(err error, text string) bool {
 	if err == nil || text == "" {
 		return err == nil && text == ""

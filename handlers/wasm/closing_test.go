@@ -13,25 +13,25 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// asked is a context that calls deadline when its deadline is read: a load reads it after the
+// deadlineHook is a context that calls a function when its deadline is read. A load reads it after the
 // compilation.
-type asked struct {
+type deadlineHook struct {
 	context.Context
 	deadline func()
 }
 
-func (a asked) Deadline() (time.Time, bool) {
+func (a deadlineHook) Deadline() (time.Time, bool) {
 	a.deadline()
 	return a.Context.Deadline()
 }
 
 func TestHostIsClosedDuringLoad(t *testing.T) {
-	for _, name := range []string{"ok", "spin"} { // with functions of the host, and without
+	for _, name := range []string{"ok", "spin"} { // with host functions, and without
 		h, err := wasm.New(wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx := asked{t.Context(), func() {
+		ctx := deadlineHook{t.Context(), func() {
 			if err := h.Close(); err != nil {
 				t.Error(err)
 			}
@@ -46,11 +46,12 @@ func TestHostIsClosedDuringLoad(t *testing.T) {
 	}
 }
 
-// wazero may have closed the instance of an abandoned load, even if the guest has started.
+// TestLoadIsAbandonedDuringInitialize covers that wazero may close the instance of an abandoned load
+// after the guest has started.
 func TestLoadIsAbandonedDuringInitialize(t *testing.T) {
 	ctx, giveUp := context.WithCancelCause(t.Context())
 	h, err := wasm.New(wasm.Config{
-		CacheDir: testCache(scratch), Interpreter: interpreter, Rand: reading(func() { giveUp(errors.New("given up")) }),
+		CacheDir: testCache(scratch), Interpreter: interpreter, Rand: randHook(func() { giveUp(errors.New("given up")) }),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,8 @@ func TestLoadIsAbandonedDuringInitialize(t *testing.T) {
 	}
 }
 
-// A load that ends while Close waits for an attempt must not close what the attempt uses.
+// TestLoadEndsDuringClose checks that a load that ends while Close waits for an attempt does not close
+// the resources of the attempt.
 func TestLoadEndsDuringClose(t *testing.T) {
 	dials, starts, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	h, err := wasm.New(wasm.Config{
@@ -79,7 +81,7 @@ func TestLoadEndsDuringClose(t *testing.T) {
 			<-dials
 			return nil, errors.New("no wire")
 		},
-		Rand: reading(func() {
+		Rand: randHook(func() {
 			close(starts)
 			<-goOn
 		}),
@@ -127,7 +129,7 @@ func TestLoadEndsDuringClose(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for { // until Close has begun
+	for { // wait until Close has begun
 		p, err := load(guestFile(t, "ok"), "again")
 		if err != nil {
 			break

@@ -21,8 +21,8 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// program returns the source of a command whose _start is body. The memory contains printed at
-// 1024, and its pointer and length for fd_write at 0.
+// program returns the source of a command whose _start is body. printed is in memory at 1024. Its
+// pointer and length for fd_write are at 0.
 func program(printed, body string) string {
 	var data strings.Builder
 	for _, b := range []byte(printed) {
@@ -42,13 +42,13 @@ func program(printed, body string) string {
     %s))`, data.String(), len(printed), body)
 }
 
-// The parts of programs.
+// Code fragments for program.
 const (
 	toStdout = " i32.const 1 i32.const 0 i32.const 1 i32.const 16 call $write drop "
 	toStderr = " i32.const 2 i32.const 0 i32.const 1 i32.const 16 call $write drop "
-	// echo reads stdin, as much as comes at once, and prints it.
+	// echo reads stdin once and prints the result.
 	echo = " i32.const 4 i32.const 60000 i32.store i32.const 0 i32.const 0 i32.const 1 i32.const 4 call $read drop " + toStdout
-	// environ prints the environment, of which it shows the second half: the texts.
+	// environ prints the strings of the environment.
 	environ = ` i32.const 16 i32.const 4 call $sizes drop i32.const 1024 i32.const 4096 call $environ drop
 	  i32.const 0 i32.const 4096 i32.store ` + toStdout
 )
@@ -109,7 +109,7 @@ func TestCommandOutcome(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := command(t, program(c.printed, c.body), c.edit)
-			for range 2 { // each in an instance of its own
+			for range 2 { // each in its own instance
 				got, err := attempt(t, p, probe.Request{}, 5*time.Second)
 				if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
 					t.Errorf("%v, (-want +got)\n%s", err, diff)
@@ -250,7 +250,7 @@ func TestCommandIsDetected(t *testing.T) {
 // goProgram is testdata/program, built as an ordinary Go program.
 var goProgram = sync.OnceValues(func() ([]byte, error) {
 	const source = "testdata/program/main.go"
-	if _, err := os.ReadFile(source); err != nil { // so that go test notices when it changes
+	if _, err := os.ReadFile(source); err != nil { // so that go test notices changes of the file
 		return nil, err
 	}
 	out := filepath.Join(scratch, "program.wasm")
@@ -328,13 +328,13 @@ func TestErrorPolicy(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("the last: %v, (-want +got)\n%s", err, diff)
 	}
-	t.Run("of what the guest answers it says nothing", func(t *testing.T) {
+	t.Run("does not apply to the guest's answers", func(t *testing.T) {
 		p := command(t, program("", exits(9)), func(m *plugin.Manifest) { m.ErrorPolicy = plugin.PolicyFailure })
 		if got, err := attempt(t, p, probe.Request{Attempt: probe.MaxAttempts}, 5*time.Second); probe.ReasonOf(err) != probe.ReasonProtocol {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	t.Run("nor of an attempt that had no place", func(t *testing.T) {
+	t.Run("does not apply to skipped attempts", func(t *testing.T) {
 		p := command(t, program("begun\n", toStderr+"loop br 0 end"), func(m *plugin.Manifest) {
 			m.ErrorPolicy, m.Limits.Instances = plugin.PolicyFailure, 1
 		})

@@ -26,22 +26,22 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// A small module can keep wazero's compiler busy for minutes and fill the memory, and nothing
-// stops a compilation. So a process of its own compiles each module that is not in the cache.
-// It ends when it exceeds a limit, and moves its result to the cache.
+// A small module can keep wazero's compiler busy for minutes and exhaust the memory, and a compilation
+// cannot be stopped. So a separate process compiles each module that is not in the cache. The
+// process exits when it exceeds a limit. Otherwise it moves its result to the cache.
 const (
 	compilerArgument = "__prober-module-compiler"
 
 	compilerTimeout = 5 * time.Minute
-	compilerCode    = 192 << 20 // bytes of native code
+	compilerCode    = 192 << 20 // limit of native code, in bytes
 
-	// compilerPause is how long a module that exceeded a limit is not compiled again.
+	// compilerPause is the time before a module that exceeded a limit is compiled again.
 	compilerPause = time.Hour
 )
 
 // compilerLimits are the limits of one compilation.
 type compilerLimits struct {
-	Time   time.Duration // of the processor
+	Time   time.Duration // processor time
 	Memory uint64
 }
 
@@ -52,19 +52,19 @@ var usualCompiler = compilerLimits{Time: time.Minute, Memory: 768 << 20}
 // of a module. It must then call [CompilerMain] and nothing else.
 func IsCompiler(args []string) bool { return len(args) == 2 && args[1] == compilerArgument }
 
-// order is the first line that a compiler reads. The bytes of the module follow.
+// order is the first line of a compiler's stdin, in JSON. The bytes of the module follow.
 type order struct {
 	Cache  string         // the cache folder
-	Own    string         // a folder in it, to work in
-	Name   string         // of the stub
-	Module *binary.Module // without its code
-	Size   int            // of the code
+	Own    string         // the working folder, in the cache folder
+	Name   string         // the file name of the stub
+	Module *binary.Module // without the code
+	Size   int            // of the code, in bytes
 	Limits compilerLimits
 }
 
 // CompilerMain compiles the module that it reads from stdin, and returns the exit code of the
-// program. It writes an error of the module to stdout. The process ends when stdin is closed,
-// because the host has ended then.
+// program. It writes an error of the module to stdout. The process exits when stdin is closed,
+// because the host has exited then.
 func CompilerMain() int {
 	beNice()
 	err := compileOrdered(bufio.NewReader(os.Stdin))
@@ -93,20 +93,20 @@ func (l compilerLimits) enforce(start time.Time) {
 
 const exitTooMuch = 3
 
-// maxCode is how many bytes a module, or its stub, may have after its inspection.
+// maxCode is the maximum size of an inspected module or its stub, in bytes.
 const maxCode = 4 * plugin.MaxModule
 
-// unfinished is the prefix of the folders that compilers work in.
-const unfinished = "compiling-"
+// workPrefix is the prefix of the working folders of compilers.
+const workPrefix = "compiling-"
 
-// memoryTaken returns the bytes of memory that this process has.
+// memoryTaken returns how many bytes of memory the Go runtime of this process holds.
 func memoryTaken() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
 	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }
 
-// compileOrdered compiles the module of the order in.
+// compileOrdered reads an order and its module from in, and compiles the module.
 func compileOrdered(in *bufio.Reader) error {
 	line, err := in.ReadBytes('\n')
 	if err != nil {
@@ -128,8 +128,8 @@ func compileOrdered(in *bufio.Reader) error {
 	return compileInto(o.Cache, o.Own, o.Name, o.Module)
 }
 
-// compileInto compiles m in the folder own, and moves the native code and the stub, which is
-// called name, to the cache in folder.
+// compileInto compiles m in the folder own, and moves the native code and the stub to the cache in
+// folder. name is the file name of the stub.
 func compileInto(folder, own, name string, m *binary.Module) error {
 	code, volatile, err := compileAlone(filepath.Join(own, "code"), m)
 	if err != nil {
@@ -160,8 +160,8 @@ func compileInto(folder, own, name string, m *binary.Module) error {
 	return compiled.Write(stubPath(folder, name), stub)
 }
 
-// compileAlone compiles m with a cache of its own in folder. It returns the file of the native
-// code, and whether the module is volatile.
+// compileAlone compiles m with its own cache in folder. It returns the path of the native code, and
+// whether the module is volatile.
 func compileAlone(folder string, m *binary.Module) (file string, volatile bool, err error) {
 	ctx := context.Background()
 	cache, err := newCache(folder)
@@ -194,7 +194,7 @@ type errTooMuch struct{ text string }
 
 func (e *errTooMuch) Error() string { return "compile: " + e.text }
 
-// compileApart compiles m in another process, which adds it to the cache. It returns nil if no
+// compileApart compiles m in another process, which adds it to the cache. It also returns nil if no
 // process can be started.
 func (h *Host) compileApart(ctx context.Context, name string, m *binary.Module) error {
 	if h.cfg.Compiler == "" || !h.stubs() || h.remakeCache() != nil {
@@ -219,7 +219,7 @@ func (h *Host) compileApart(ctx context.Context, name string, m *binary.Module) 
 func (h *Host) runCompiler(ctx context.Context, name string, m *binary.Module) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, compilerTimeout, &errTooMuch{fmt.Sprintf("it takes more than %v", compilerTimeout)})
 	defer cancel()
-	own, err := os.MkdirTemp(h.cacheFolder, unfinished)
+	own, err := os.MkdirTemp(h.cacheFolder, workPrefix)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoCompiler, err) // the cache folder is not writable
 	}
@@ -260,10 +260,10 @@ func (h *Host) runCompiler(ctx context.Context, name string, m *binary.Module) e
 // bomb is a module whose compilation exceeded a limit.
 type bomb struct {
 	err   error
-	until time.Time // it is not compiled again before
+	until time.Time // when it may be compiled again
 }
 
-// bombError returns the error of a module whose compilation exceeded a limit lately.
+// bombError returns the error of a module whose compilation exceeded a limit within compilerPause.
 func (h *Host) bombError(digest string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// compiling returns a host with a compiler process and a cache of its own.
+// compiling returns a host with a compiler process and its own cache folder.
 func compiling(t *testing.T) (h *wasm.Host, cache string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -47,7 +47,7 @@ func TestCompilerFillsCache(t *testing.T) {
 
 func TestCompilerReturnsErrorOfModule(t *testing.T) {
 	h, _ := compiling(t)
-	broken := tableGuest("\x6a") // an addition of nothing
+	broken := tableGuest("\x6a") // i32.add without operands
 	_, err := h.Load(t.Context(), plugin.Found{Module: broken, Manifest: plugin.Minimal("broken")})
 	if err == nil || !strings.Contains(err.Error(), `plugin "broken": compile: invalid function[0]`) {
 		t.Errorf("got %v", err)

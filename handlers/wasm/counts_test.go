@@ -13,10 +13,10 @@ const (
 	fourBillion  = "\xff\xff\xff\xff\x0f"
 )
 
-// section is a section of a module with a body of less than 128 bytes.
+// section returns a section of a module. body must have less than 128 bytes.
 func section(id byte, body string) string { return string(append([]byte{id}, sized([]byte(body))...)) }
 
-// A few bytes must not make wazero allocate all memory.
+// TestModuleCountsAreBounded checks that a few bytes cannot make wazero allocate all memory.
 func TestModuleCountsAreBounded(t *testing.T) {
 	function := section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") + section(5, "\x01\x00\x01") +
 		section(7, "\x02\x06memory\x02\x00\x05probe\x00\x00")
@@ -63,7 +63,8 @@ func TestModuleCountsAreBounded(t *testing.T) {
 	}
 }
 
-// These functions are small, and the compiler would take seconds and gigabytes.
+// TestExpensiveFunctionsAreRefused has small functions whose compilation would take seconds and
+// gigabytes.
 func TestExpensiveFunctionsAreRefused(t *testing.T) {
 	thousand := "\xe8\x07" + strings.Repeat("\x7f", 1000)
 	const loop, block = "\x03\x40\x0b", "\x02\x40\x0b"

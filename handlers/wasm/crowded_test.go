@@ -11,7 +11,7 @@ import (
 )
 
 func TestLoadWithoutMemoryNamesTotalMemory(t *testing.T) {
-	for _, total := range []uint64{1 << 10, 1 << 16} { // not even a page; none for the image
+	for _, total := range []uint64{1 << 10, 1 << 16} { // no room for a page; no room for the image
 		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), TotalMemory: total, Interpreter: true})
 		if err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ func TestDeniedNamesAreNotLookedUp(t *testing.T) {
 	}
 }
 
-// TestDeniedNameWithoutDNS denies a name whose look-ups begin to fail.
+// TestDeniedNameWithoutDNS denies a name whose look-ups start to fail.
 func TestDeniedNameWithoutDNS(t *testing.T) {
 	var lookups, dials atomic.Int32
 	var away atomic.Bool

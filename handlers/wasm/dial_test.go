@@ -27,7 +27,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// serve echoes each line.
+// serve starts a server that echoes each line.
 func serve(t testing.TB, network, addr string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, addr)
@@ -89,7 +89,7 @@ func TestGuestDialsUnixSocket(t *testing.T) {
 func TestGuestReadsLastError(t *testing.T) {
 	target := probe.Target{Host: "127.0.0.1", Port: 1}
 	got, err := attempt(t, bind(t, goGuest(t), `{"do":"echo"}`, target), probe.Request{Target: target}, 5*time.Second)
-	want := "dial tcp " + nobody + ": connect: connection refused"
+	want := "dial tcp " + deadAddr + ": connect: connection refused"
 	if err != nil || got.Result != probe.Failure || got.Output != want || got.Reason != probe.ReasonConnectRefused {
 		t.Errorf("got %+v, %v, want %q", got, err, want)
 	}
@@ -233,7 +233,7 @@ func TestTargetAddressClasses(t *testing.T) {
 		"mapped":    {"::ffff:169.254.169.254"},
 		"localhost": {"127.0.0.1"},
 	}
-	var dialed []string // by the one attempt that runs
+	var dialed []string // addresses of the running attempt
 	h, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"),
 		DialContext: func(_ context.Context, _, addr string) (net.Conn, error) {
@@ -296,14 +296,15 @@ func TestTargetAddressClasses(t *testing.T) {
 	}
 }
 
-// The guest connects where its request says, and the host decides on that.
+// TestGoGuestDialsChangedTarget checks that the guest dials the target of the current request, and that
+// the host decides by the same request.
 func TestGoGuestDialsChangedTarget(t *testing.T) {
 	target := targetOf(serve(t, "tcp", "127.0.0.1:0"))
 	got, err := attempt(t, bind(t, goGuest(t), fmt.Sprintf(`{"do":"elsewhere","port":%d}`, target.Port), target), probe.Request{Target: target}, 5*time.Second)
 	if err != nil || got.Result != probe.Success {
 		t.Errorf("the same port: got %+v, %v", got, err)
 	}
-	for range 2 { // the second request is the same
+	for range 2 { // the second request is equal
 		got, err = attempt(t, bind(t, goGuest(t), `{"do":"elsewhere","port":1}`, target), probe.Request{Target: target}, 5*time.Second)
 		if want := "dial tcp " + target.Host + ":1: denied: "; err != nil || !strings.HasPrefix(got.Output, want) {
 			t.Errorf("another port: got %+v, %v, want %q", got, err, want)
@@ -321,7 +322,7 @@ func TestErrorsOfGoGuestNameTarget(t *testing.T) {
 
 func TestGoGuestReadsBesideNewGoroutine(t *testing.T) {
 	target := accept(t, func(conn net.Conn) {
-		<-time.After(30 * time.Millisecond) // until the other goroutine has begun
+		<-time.After(30 * time.Millisecond) // let the other goroutine begin
 		_, _ = io.WriteString(conn, "late")
 		_ = conn.Close()
 	})

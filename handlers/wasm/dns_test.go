@@ -68,8 +68,8 @@ func TestConcurrentLookUps(t *testing.T) {
 	}
 }
 
-// Each case has the result for the guest, and the transports over which each of two servers was
-// asked.
+// TestNameserversAreAskedInOrder checks the result for the guest, and the transports over which each of
+// two servers was queried.
 func TestNameserversAreAskedInOrder(t *testing.T) {
 	good := func(q dnsmessage.Message) [][]byte { return [][]byte{answering(q, 0, home)} }
 	code := func(c dnsmessage.RCode) func(string, dnsmessage.Message) [][]byte {
@@ -80,7 +80,7 @@ func TestNameserversAreAskedInOrder(t *testing.T) {
 		name          string
 		first, second func(network string, q dnsmessage.Message) [][]byte
 		want          string // rcode and data
-		asked         string // of both servers
+		asked         string // transports of both servers
 	}{
 		{"the first one knows", func(_ string, q dnsmessage.Message) [][]byte { return good(q) }, silent, "NOERROR 10.0.0.9", "udpe,"},
 		{"there is no such name", code(dnsmessage.RCodeNameError), silent, "NXDOMAIN", "udpe,"},
@@ -102,7 +102,7 @@ func TestNameserversAreAskedInOrder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			clock := newSilence()
-			first, second := nameserver(t, clock.on(c.first)), nameserver(t, clock.on(c.second))
+			first, second := nameserver(t, clock.observe(c.first)), nameserver(t, clock.observe(c.second))
 			f := answerOf(t, resolve(t, resolverAt(t, clock, "dns", first, second), map[string]any{"name": "db.test"}, unhurried))
 			parts := []string{f.RCode}
 			for _, a := range f.Answers {
@@ -119,7 +119,7 @@ func TestNameserversAreAskedInOrder(t *testing.T) {
 func TestLostQuestionIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	lost, clock := true, newSilence()
-	z := nameserver(t, clock.on(func(_ string, q dnsmessage.Message) [][]byte {
+	z := nameserver(t, clock.observe(func(_ string, q dnsmessage.Message) [][]byte {
 		if lost {
 			lost = false
 			return nil
@@ -159,7 +159,7 @@ func TestLongDNSAnswersUseTCP(t *testing.T) {
 	}
 }
 
-// With a hostile server, the guest gets an answer or an error in time.
+// TestHostileNameservers checks that the guest gets an answer or an error in time.
 func TestHostileNameservers(t *testing.T) {
 	over := func(udp, tcp func(q dnsmessage.Message) [][]byte) func(string, dnsmessage.Message) [][]byte {
 		return func(n string, q dnsmessage.Message) [][]byte {
@@ -183,7 +183,7 @@ func TestHostileNameservers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer func(string, dnsmessage.Message) [][]byte
-		want   string // in what the guest returns
+		want   string // part of the guest's message
 	}{
 		{"never answers", over(func(dnsmessage.Message) [][]byte { return nil }, nil), timedOut},
 		{"garbage", over(func(dnsmessage.Message) [][]byte { return [][]byte{garbage} }, nil), timedOut},
@@ -202,7 +202,7 @@ func TestHostileNameservers(t *testing.T) {
 		}, nil), `"data":"10.0.0.9"`},
 		{"breaks off", over(with(func(m []byte) []byte { return m[:len(m)-3] }), nil), "a broken answer"},
 		{"a name that points to itself", over(with(func(m []byte) []byte {
-			at := len(m) - 4 - 10 - 2 // of the record's name, which is a pointer
+			at := len(m) - 4 - 10 - 2 // offset of the record's name, which is a pointer
 			binary.BigEndian.PutUint16(m[at:], 0xc000|uint16(at))
 			return m
 		}), nil), "a broken answer"},
@@ -226,14 +226,14 @@ func TestHostileNameservers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got := resolve(t, resolver(t, "dns", nameserver(t, c.answer)), map[string]any{"name": "db.test"}, c.want == timedOut)
-			said := strings.Contains(got.Output, c.want) || c.want == timedOut && strings.Contains(got.Output, "i/o timeout") // of a dial, on a busy machine
+			said := strings.Contains(got.Output, c.want) || c.want == timedOut && strings.Contains(got.Output, "i/o timeout") // a dial may time out on a busy machine
 			if !said || got.Result == probe.Failure && got.Reason != probe.ReasonDNS {
 				t.Errorf("got %+v, want %q", got, c.want)
 			}
 		})
 	}
 	t.Run("nobody listens", func(t *testing.T) {
-		p := resolver(t, "dns", &zone{addr: nobody})
+		p := resolver(t, "dns", &zone{addr: deadAddr})
 		if got := resolve(t, p, map[string]any{"name": "db.test"}, false); got.Reason != probe.ReasonDNS || !strings.Contains(got.Output, "refused") {
 			t.Errorf("got %+v", got)
 		}

@@ -18,7 +18,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestDNSAttacks makes a guest look up denied names and ask denied servers, and checks what is sent.
+// TestDNSAttacks makes a guest look up denied names and query denied servers, and checks which queries
+// are sent.
 func TestDNSAttacks(t *testing.T) {
 	w := &wire{servers: []string{"127.0.0.53:53"}, names: map[string][]string{
 		"ns.internal":      {"10.0.0.2"},
@@ -102,8 +103,8 @@ func TestDNSAttacks(t *testing.T) {
 	})
 }
 
-// A grant without a request has no effect, and a guest that needs look-ups is not loaded without
-// the grant.
+// TestLookUpsNeedRequests checks that a grant without a request has no effect, and that a guest that
+// needs look-ups is not loaded without the grant.
 func TestLookUpsNeedRequests(t *testing.T) {
 	w := &wire{servers: []string{"127.0.0.53:53"}}
 	h := w.host(t)
@@ -141,7 +142,8 @@ func TestLookUpsNeedRequests(t *testing.T) {
 	}
 }
 
-// A grant of UDP covers long answers over TCP from the same server, unless that is denied.
+// TestGrantsOfLongDNSAnswers checks that a grant for UDP also permits long answers over TCP from the
+// same server, unless TCP is denied.
 func TestGrantsOfLongDNSAnswers(t *testing.T) {
 	z := nameserver(t, func(network string, q dnsmessage.Message) [][]byte {
 		if strings.HasPrefix(network, "udp") {

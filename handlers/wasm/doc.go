@@ -1,5 +1,6 @@
-// Package wasm runs plugins that are WebAssembly modules in a sandbox. A guest reaches the target
-// of its probe and what is granted, ends at its deadline, and leaves no state for the next call.
+// Package wasm runs plugins that are WebAssembly modules in a sandbox. A guest reaches
+// only the target of its probe and granted addresses. It ends at its deadline, and leaves no state for
+// the next call.
 //
 // A [Host] holds what plugins share. [Host.Load] returns a handler for a module, and [RegisterAll]
 // loads and registers all plugins that plugin.Find returns. The contract with guests is

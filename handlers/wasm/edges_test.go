@@ -17,12 +17,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// edges are edge values of lengths, pointers, handles and times with one page of memory.
-// Functions with many parameters get the first ones only.
+// edges are boundary values of lengths, pointers, handles and times, for one page of memory. Functions
+// with many parameters get only the first values.
 var edges = []string{"0", "-1", "65536", "1", "64", "65535", "2147483647", "-2147483648"}
 
-// atEdges returns calls of a function with all combinations of edges.
-func atEdges(f abi.Func) string {
+// callsWithEdges returns calls of a function with all combinations of edges.
+func callsWithEdges(f abi.Func) string {
 	some := edges[:map[int]int{0: 1, 1: 8, 2: 8, 3: 8, 4: 5, 5: 3}[len(f.Params)]]
 	calls := []string{""}
 	for _, p := range f.Params {
@@ -60,7 +60,7 @@ type silentConn struct{ net.Conn }
 func (silentConn) Read([]byte) (int, error)    { return 0, io.EOF }
 func (silentConn) Write(p []byte) (int, error) { return len(p), nil }
 
-// No parameter makes the host panic.
+// TestImportsWithEdgeValues checks that no parameter makes the host panic.
 func TestImportsWithEdgeValues(t *testing.T) {
 	h, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, DNSServers: []string{"10.0.0.9:53"},
@@ -93,13 +93,13 @@ func TestImportsWithEdgeValues(t *testing.T) {
     i32.const 0 i32.const 0 i32.const 0 call $dial drop
     i32.const 64 i32.const %d i32.const 0 i32.const 0 call $do drop
     i32.const 256 i32.const %d i32.const 0 call $lookup drop
-    %s i32.const 0))`, f.Module, f.Name, signature(f), strings.ReplaceAll(get, `"`, `\22`), strings.ReplaceAll(ask, `"`, `\22`), len(get), len(ask), atEdges(f))
+    %s i32.const 0))`, f.Module, f.Name, signature(f), strings.ReplaceAll(get, `"`, `\22`), strings.ReplaceAll(ask, `"`, `\22`), len(get), len(ask), callsWithEdges(f))
 			p, err := h.Load(t.Context(), plugin.Found{Module: assemble(t, text), Manifest: asking("edges", plugin.Request{Capability: "kv"}, plugin.Request{Capability: "dns"}), Grants: grants(t, "kv", "dns")})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer p.Close()
-			got, err := overrun(t, bind(t, p, "{}", target), probe.Request{Target: target}, 300*time.Millisecond) // some wait for the deadline
+			got, err := overrun(t, bind(t, p, "{}", target), probe.Request{Target: target}, 300*time.Millisecond) // some calls wait for the deadline
 			if r := probe.ReasonOf(err); err != nil && r != probe.ReasonProtocol {
 				t.Errorf("got %+v, %v", got, err)
 			}

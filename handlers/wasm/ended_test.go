@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// endedContext is a context whose end closes no channel: only Err reports it.
+// endedContext is a context that ends without closing a channel: only Err reports the end.
 type endedContext struct {
 	context.Context
 	ended *atomic.Bool
@@ -29,7 +29,8 @@ func (c endedContext) Err() error {
 	return nil
 }
 
-// A host call after the deadline has no effect, even if the guest was not ended yet.
+// TestGuestReachesNothingAfterDeadline checks that a host call after the deadline has no effect, even if
+// the guest has not been ended yet.
 func TestGuestReachesNothingAfterDeadline(t *testing.T) {
 	for name, tc := range map[string]struct {
 		isolation plugin.Isolation
@@ -49,7 +50,7 @@ func TestGuestReachesNothingAfterDeadline(t *testing.T) {
 			dials := 0
 			h, err := wasm.New(wasm.Config{
 				CacheDir: testCache(scratch), Interpreter: interpreter,
-				Rand: reading(func() { ended.Store(true) }),
+				Rand: randHook(func() { ended.Store(true) }),
 				DialContext: func(context.Context, string, string) (net.Conn, error) {
 					dials++
 					return nil, errors.New("no wire")

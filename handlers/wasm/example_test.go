@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A program runs a plugin that is part of prober. plugin.Find reads others from folders.
+// ExampleRegisterAll runs a plugin that is part of prober. plugin.Find reads other plugins from folders.
 func ExampleRegisterAll() {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("in maintenance")) }))
 	defer app.Close()
@@ -31,7 +31,7 @@ func ExampleRegisterAll() {
 	defer os.RemoveAll(cache)
 
 	ctx := context.Background()
-	host, err := wasm.New(wasm.Config{CacheDir: cache}) // see Config.Compiler for modules that are not trusted
+	host, err := wasm.New(wasm.Config{CacheDir: cache}) // for untrusted modules see Config.Compiler
 	if err != nil {
 		panic(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// endlessGuests are guests that compute for ever.
+// endlessGuests returns guests that compute for ever.
 func endlessGuests() []endless.Guest {
 	if interpreter {
 		return endless.Guests(endless.Shallow)
@@ -26,8 +26,8 @@ func endlessGuests() []endless.Guest {
 	return endless.Guests(endless.Deep)
 }
 
-// A guest that computes is ended at its deadline, whatever it computes. One that is metered is
-// unwound, and its instance is used again.
+// TestEndlessGuestsEndAtDeadline checks that computing guests are ended at their deadlines. Metered ones
+// are unwound, and their instances are reused.
 func TestEndlessGuestsEndAtDeadline(t *testing.T) {
 	const timeout = 50 * time.Millisecond
 	for _, how := range []struct {
@@ -83,25 +83,25 @@ func TestEndlessStartFunctionIsEnded(t *testing.T) {
 	}
 }
 
-// stopped is a clock that stands still, and a source of randomness.
-type stopped struct {
+// stoppedClock is a clock that stands still, and a deterministic source of randomness.
+type stoppedClock struct {
 	wasm.Clock
 	at time.Time
 }
 
-func (s *stopped) Now() time.Time { return s.at }
+func (s *stoppedClock) Now() time.Time { return s.at }
 
-func (s *stopped) Read(p []byte) (int, error) {
+func (s *stoppedClock) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = byte(i)
 	}
 	return len(p), nil
 }
 
-// The same run takes the same fuel, in every isolation that begins with the same memory, and on each
-// host.
+// TestFuelIsDeterministic checks that the same run takes the same fuel on every host, in every
+// isolation that begins with the same memory.
 func TestFuelIsDeterministic(t *testing.T) {
-	same := &stopped{Clock: &steppedClock{}, at: time.Now()}
+	same := &stoppedClock{Clock: &steppedClock{}, at: time.Now()}
 	for name, module := range map[string][]byte{"counter": guestFile(t, "ok"), "go": goModule(t)} {
 		want := uint64(0)
 		for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh, plugin.Reset} {
@@ -136,7 +136,8 @@ func TestFuelIsDeterministic(t *testing.T) {
 	}
 }
 
-// A module that cannot be metered says why, and is ended by checks.
+// TestModuleWithoutMeters checks that the log says why a module is not metered, and that its guest is
+// ended by checks.
 func TestModuleWithoutMeters(t *testing.T) {
 	var log bytes.Buffer
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -175,7 +176,7 @@ func FuzzFuelAgainstChecks(f *testing.F) {
 	}
 	fuel, checks := randomHost(f), checkedHost(f)
 	f.Fuzz(func(t *testing.T, seed uint64, raw []byte, volatile bool) {
-		const timeout = time.Second // of a guest that loops
+		const timeout = time.Second // reached by guests that loop
 		code := randomCode(seed, raw, volatile)
 		want, _, err := loadAndProbe(t, checks, code, plugin.Fresh, timeout)
 		if err != nil || strings.Contains(fmt.Sprint(want), "timed out") {

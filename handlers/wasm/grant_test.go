@@ -31,7 +31,7 @@ func grants(t testing.TB, texts ...string) []plugin.Grant {
 // wire is a network without peers that records its dials and look-ups.
 type wire struct {
 	names    map[string][]string
-	servers  []string // for names
+	servers  []string // nameservers
 	dialed   []string
 	lookedUp []string
 }
@@ -66,7 +66,7 @@ func asking(name string, requests ...plugin.Request) *plugin.Manifest {
 	return m
 }
 
-// TestDialAttacksAreDenied makes a guest dial denied addresses, and checks what is dialled.
+// TestDialAttacksAreDenied makes a guest dial denied addresses, and checks which are dialled.
 func TestDialAttacksAreDenied(t *testing.T) {
 	w := &wire{names: map[string][]string{
 		"db.internal":      {"10.0.0.9"},
@@ -154,7 +154,7 @@ func TestDialAttacksAreDenied(t *testing.T) {
 			}
 		})
 	}
-	t.Run("loopback behind the target's own name is not the guest's by another grant", func(t *testing.T) {
+	t.Run("another grant does not permit loopback addresses of the target's name", func(t *testing.T) {
 		w.dialed = nil
 		target := probe.Target{Host: "localhost", Port: 80}
 		p := loadAs(t, h, "dialurl", asking("dialurl", everything), grants(t, "tcp://*:80")...)
@@ -165,7 +165,8 @@ func TestDialAttacksAreDenied(t *testing.T) {
 	})
 }
 
-// A name is resolved and checked at each dial, and the checked address is dialled.
+// TestRebindingBetweenDials checks that a name is resolved and checked at each dial, and that the
+// checked address is dialled.
 func TestRebindingBetweenDials(t *testing.T) {
 	w := &wire{names: map[string][]string{"db.internal": {"10.0.0.9"}}}
 	p := loadAs(t, w.host(t), "dialurl", asking("dialurl", plugin.Request{Capability: "net", Allow: []string{"tcp://*:80"}}),
@@ -213,7 +214,7 @@ func TestUnneededNamesAreNotLookedUp(t *testing.T) {
 	}
 }
 
-// A grant without a request has no effect.
+// TestGrantsNeedRequests checks that a grant without a request has no effect.
 func TestGrantsNeedRequests(t *testing.T) {
 	w := &wire{}
 	h := w.host(t)
@@ -281,7 +282,8 @@ func TestNoTarget(t *testing.T) {
 	}
 }
 
-// The spelling of the target decides whether search domains are used, not that of the guest.
+// TestTargetNameKeepsTrailingDot checks that the spelling in the target, not in the guest's URL, decides
+// whether search domains are used.
 func TestTargetNameKeepsTrailingDot(t *testing.T) {
 	for _, c := range [][2]string{{"db.internal.", "tcp://db.internal:5432"}, {"db.internal", "tcp://DB.internal.:5432"}, {"db.internal", ""}} {
 		w := &wire{names: map[string][]string{"db.internal.": {"10.0.0.7"}, "db.internal": {"10.0.0.7"}}}

@@ -130,7 +130,7 @@ func TestTraceFloodIsCut(t *testing.T) {
 	var last, end probe.TraceEvent
 	due := newDue(t)
 	req := probe.Request{Target: targetOf(l), Debug: true, Trace: due.passWhenTraced(func(e probe.TraceEvent) {
-		if e.Name != "guest" || e.Type == probe.TraceWait { // which tells how long it computed
+		if e.Name != "guest" || e.Type == probe.TraceWait { // the event with the guest's computing time
 			events, last, end = events+1, end, e
 		}
 	}, "further events are dropped")}
@@ -288,7 +288,7 @@ func TestMemoryBudget(t *testing.T) {
 	}
 	defer h.Close()
 	target := blackHole(t)
-	hang := load(t, h, "hang", plugin.Reset) // a page each, and one for the snapshot that they share
+	hang := load(t, h, "hang", plugin.Reset) // each takes a page, and the shared image takes one
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	started := make(chan struct{}, 2)

@@ -29,25 +29,25 @@ type Handler struct {
 	guest     guest.Plugin
 	host      *Host
 	module    *binary.Module
-	stubName  string // of the file with the module's stub in the cache
-	isStub    bool   // module.Code is the stub, until it is compiled
-	static    bool   // no function of the guest is called: see Host.Check
+	stubName  string // name of the stub's file in the cache
+	isStub    bool   // module.Code holds the stub instead of the module
+	static    bool   // no function of the guest may be called, see Host.Check
 	runtime   wazero.Runtime
 	compiled  wazero.CompiledModule
-	instances *sched.Quota // of the limit of instances
-	image     *image       // of the first instance; nil if the module is volatile
-	size0     int          // bytes of memory of the first instance after its start
-	reset     bool         // instances are used again after a reset
-	pooled    bool         // instances are used again as they are
+	instances *sched.Quota // shares the limit of instances
+	image     *image       // taken from the first instance; nil if the module is volatile
+	size0     int          // bytes of memory that the first instance has after its start
+	reset     bool         // instances are reused after a reset
+	pooled    bool         // instances are reused without a reset
 
 	hasInitialize, hasValidate bool // the module exports _initialize, validate_config
 
 	size atomic.Uint64 // see Stats.Size
 
 	mu       sync.Mutex
-	idle     []*instance    // the one used last is at the end
+	idle     []*instance    // the most recently used one is last
 	live     int            // instances, idle or not
-	inUse    sync.WaitGroup // instances that calls or evictions hold
+	inUse    sync.WaitGroup // counts instances held by calls and evictions
 	closed   bool
 	evicting *time.Timer // calls closeStale; nil if there is no idle instance
 }
@@ -65,11 +65,11 @@ type Stats struct {
 	Idle   int    // instances without a call
 	Busy   int    // instances in a call
 	Denied uint64 // dials that the grants did not cover
-	Size   uint64 // bytes of linear memory of the guest that was called last
-	Fuel   uint64 // units of fuel that all guests used, see Deadline
-	// Limits counts the attempts that reached each limit; for Calls and Idle, the
-	// instances. Limits that were not reached are left out. Limits that are checked when the
-	// plugin is loaded, and that of tables, are not counted.
+	Size   uint64 // bytes of linear memory of the most recently called guest
+	Fuel   uint64 // units of fuel used by all guests, see Deadline
+	// Limits counts the attempts that reached each limit. For Calls and Idle it counts the
+	// instances. Limits that were not reached are omitted. The limits that are checked when the
+	// plugin is loaded, and the limit of table entries, are not counted.
 	Limits map[plugin.LimitName]uint64
 }
 
@@ -77,13 +77,13 @@ type Stats struct {
 type Deadline string
 
 const (
-	// DeadlineFuel means that the module was rewritten to count what it runs, in units of
-	// about an instruction. The host gives it fuel in slices, and none after the deadline. The
-	// same run always takes the same fuel.
+	// DeadlineFuel means that the module was rewritten to count the instructions that it runs. One
+	// unit of fuel is about one instruction. The host gives it fuel in slices, and none after the
+	// deadline. The same run always takes the same fuel.
 	DeadlineFuel Deadline = "fuel"
 
-	// DeadlineChecks means that wazero checks at every loop and call whether the guest is to
-	// end. This takes a multiple of the time. It is for modules that cannot be rewritten.
+	// DeadlineChecks means that wazero checks at every loop and call whether the guest must end. The
+	// guest then runs several times slower. It is for modules that cannot be rewritten.
 	DeadlineChecks Deadline = "checks"
 )
 
@@ -227,8 +227,8 @@ func (p *Handler) newFor(c *call) (in *instance, err error) {
 	return in, err
 }
 
-// release gives back the instance that acquire returned, at now. It is used again only after a normal
-// end.
+// release returns the instance that acquire returned. Only an instance whose call ended normally is
+// reused.
 func (p *Handler) release(c *call, in *instance, normal bool, now time.Time) {
 	defer p.inUse.Done()
 	defer c.leave()
@@ -236,7 +236,7 @@ func (p *Handler) release(c *call, in *instance, normal bool, now time.Time) {
 	p.keepOrClose(in, reusable && (p.pooled || in.restore(p.image)), now)
 }
 
-// keepOrClose makes an instance idle from now on if it is to be kept, and closes it otherwise.
+// keepOrClose adds the instance to the idle ones if keep is set, and closes it otherwise.
 func (p *Handler) keepOrClose(in *instance, keep bool, now time.Time) {
 	in.memory.Hold(nil)
 	p.mu.Lock()
@@ -253,7 +253,8 @@ func (p *Handler) keepOrClose(in *instance, keep bool, now time.Time) {
 	in.close()
 }
 
-// idleSince returns since when the oldest idle instance is idle, or zero if there is none.
+// idleSince returns when the instance that has been idle longest became idle, or the zero time if no
+// instance is idle.
 func (p *Handler) idleSince() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,8 +264,8 @@ func (p *Handler) idleSince() time.Time {
 	return p.idle[0].idleSince
 }
 
-// removeIdleLocked removes the n oldest idle instances, or fewer if there are fewer. The caller
-// passes them to closeRemoved, without the lock.
+// removeIdleLocked removes up to n idle instances, the longest idle first. The caller passes them to
+// closeRemoved after it has released the lock.
 func (p *Handler) removeIdleLocked(n int) []*instance {
 	n = min(n, len(p.idle))
 	if n == 0 {
@@ -286,7 +287,7 @@ func (p *Handler) closeRemoved(instances []*instance) {
 	}
 }
 
-// evictOne closes the oldest idle instance, if there is one.
+// evictOne closes the instance that has been idle longest, if there is one.
 func (p *Handler) evictOne() {
 	p.mu.Lock()
 	removed := p.removeIdleLocked(1)
@@ -294,24 +295,24 @@ func (p *Handler) evictOne() {
 	p.closeRemoved(removed)
 }
 
-// surplusTime is how long an instance may be idle beside others. The one used last is used
-// first, so an instance that is idle for longer is not needed.
+// surplusTime is how long an instance may be idle while others are idle too. The most recently used
+// instance is reused first, so an instance that is idle for longer is not needed.
 const surplusTime = 15 * time.Second
 
-// restLocked returns how much longer the idle instance i may be idle.
-func (p *Handler) restLocked(i int) time.Duration {
-	most := p.guest.Limits.Idle
+// idleTimeLeftLocked returns how much longer the idle instance with index i may stay idle.
+func (p *Handler) idleTimeLeftLocked(i int) time.Duration {
+	limit := p.guest.Limits.Idle
 	if i < len(p.idle)-1 {
-		most = min(most, surplusTime)
+		limit = min(limit, surplusTime)
 	}
-	return most - p.host.since(p.idle[i].idleSince)
+	return limit - p.host.since(p.idle[i].idleSince)
 }
 
-// evictLaterLocked starts the timer of closeStale if there are idle instances. It fires at
-// least every surplusTime, because further instances may become idle.
+// evictLaterLocked starts the timer for closeStale if there are idle instances. The timer fires
+// after surplusTime at the latest, because more instances may become idle.
 func (p *Handler) evictLaterLocked() {
 	if p.evicting == nil && len(p.idle) > 0 {
-		p.evicting = time.AfterFunc(min(p.restLocked(0), surplusTime), p.closeStale)
+		p.evicting = time.AfterFunc(min(p.idleTimeLeftLocked(0), surplusTime), p.closeStale)
 	}
 }
 
@@ -319,7 +320,7 @@ func (p *Handler) evictLaterLocked() {
 func (p *Handler) closeStale() {
 	p.mu.Lock()
 	stale := 0
-	for stale < len(p.idle) && p.restLocked(stale) <= 0 {
+	for stale < len(p.idle) && p.idleTimeLeftLocked(stale) <= 0 {
 		if p.host.since(p.idle[stale].idleSince) >= p.guest.Limits.Idle {
 			p.guest.Hits[plugin.LimitIdle].Add(1)
 		}

@@ -33,7 +33,7 @@ import (
 )
 
 const (
-	startTimeout = 10 * time.Second // of _initialize, at load
+	startTimeout = 10 * time.Second // for _initialize when a plugin is loaded
 
 	// interpretedStart is startTimeout for interpreted guests, which are much slower.
 	interpretedStart = 2 * time.Minute
@@ -43,12 +43,12 @@ const (
 type Config struct {
 	// DialContext makes the connections of guests. The network is "tcp", "udp" or "unix", and
 	// [SourceAddress] of ctx is the address to dial from.
-	// The address is an IP and a port, or the path of a socket, that the grants allow. Nil
-	// means those of the system, in the network namespace of the attempt's context, see handlers/netns.
+	// The address is an IP and a port, or the path of a socket, that the grants allow. Nil means the
+	// system's dialer, in the network namespace of the attempt's context (see handlers/netns).
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Handshake makes the TLS handshake of a connection. Nil means that of crypto/tls. If
-	// the connection that it returns has a ConnectionState method, the guest sees its result.
+	// Handshake makes the TLS handshake of a connection. Nil means crypto/tls. If the returned
+	// connection has a ConnectionState method, the guest sees its result.
 	Handshake func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error)
 
 	// RoundTrip makes one HTTP request that the grants allow. addr is an IP and a port, or
@@ -57,29 +57,30 @@ type Config struct {
 	// whether a Read would return at once. Such a body is read without a goroutine.
 	RoundTrip func(req *http.Request, addr string) (*http.Response, error)
 
-	// Credentials returns the client certificate and the authorities of a name, for the TLS of a
-	// plugin: of the result only RootCAs, Certificates, ServerName and InsecureSkipVerify count. An
-	// error that is [fs.ErrPermission] means that the plugin may not use the name, or that there is
-	// none. Nil means that there are no credentials. It must be safe for concurrent use.
+	// Credentials returns the named credentials for a plugin's TLS connections: the client
+	// certificate and the certificate authorities. Only the fields RootCAs, Certificates, ServerName and
+	// InsecureSkipVerify of the result are used. An error that wraps [fs.ErrPermission] means that
+	// the name is unknown, or that the plugin may not use it. Nil means that there are no
+	// credentials. Credentials must be safe for concurrent use.
 	Credentials func(plugin, name string) (*tls.Config, error)
 
-	// DNSServers are the nameservers, each an IP and a port, of DNS look-ups that name no
-	// server. Nil means those of /etc/resolv.conf, whose search domains are not used; empty
-	// means none. They are asked in the network namespace of this program.
+	// DNSServers are the nameservers for DNS look-ups that name no server, each as IP and port. Nil
+	// means the nameservers of /etc/resolv.conf, without its search domains. An empty list means
+	// none. They are queried in the network namespace of this program.
 	DNSServers []string
 
-	// Echo sends an ICMP echo request that the grants allow, and returns its reply. Nil means the
-	// sockets of the system, in the network namespace of the attempt's context: those for every user
-	// if it has them, else raw ones.
+	// Echo sends an ICMP echo request that the grants allow, and returns its reply. Nil means
+	// [Echo]: it uses sockets in the network namespace of the attempt's context, unprivileged
+	// datagram sockets if the system has them, else raw ones.
 	Echo func(ctx context.Context, r EchoRequest) (EchoReply, error)
 
 	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
 	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
 
 	// Listeners are the addresses that this program itself listens on. Guests cannot reach
-	// them, whatever their grants and targets are. An unspecified address such as 0.0.0.0
-	// means every address of this machine. In another network namespace they are not reached, so that
-	// the namespace of a pod may have the same addresses.
+	// them, regardless of grants and targets. An unspecified address such as 0.0.0.0 means every
+	// address of this machine. The check does not apply to dials in another network namespace, where
+	// the same addresses belong to others.
 	Listeners []net.Addr
 
 	// CacheDir is the folder for compiled modules, which are native code. It must belong to
@@ -87,27 +88,27 @@ type Config struct {
 	// prober/wasm in the user's cache folder, or no cache on disk if there is no such folder.
 	CacheDir string
 
-	// Logger receives the log lines of guests, at level debug. Nil means none.
+	// Logger receives the log lines of guests at level debug. Nil discards them.
 	Logger *slog.Logger
 
-	// TotalMemory is the most bytes that all instances and images may take. 0 means 256 MiB.
+	// TotalMemory limits the memory of all instances and images, in bytes. 0 means 256 MiB.
 	TotalMemory uint64
 
 	// Interpreter interprets guests instead of compiling them. They run much slower, but
 	// load fast under the race detector.
 	Interpreter bool
 
-	// Checks uses [DeadlineChecks] for every module, to compare it with fuel.
+	// Checks uses [DeadlineChecks] for every module, so that it can be compared with fuel.
 	Checks bool
 
 	// Strict makes unknown fields of a result an error with the reason "protocol", for tests
 	// of plugins.
 	Strict bool
 
-	// Compat turns fixes off. The host knows [probe.CompatHostTrouble].
+	// Compat restores behaviours of the kubelet. Only [probe.CompatHostTrouble] affects the host.
 	Compat probe.Compat
 
-	// Clock is the clock of guests. Nil means the system's.
+	// Clock is the clock of guests. Nil means the system clock.
 	Clock Clock
 
 	// Rand is the source of randomness of guests. It must be safe for concurrent use. Nil
@@ -119,14 +120,15 @@ type Config struct {
 	// empty, or there is no cache on disk, modules are compiled in this process without them.
 	Compiler string
 
-	// ShowOutput tells plugins that they may show what a target sent, such as the beginning of a body.
+	// ShowOutput permits plugins to include data from the target in their output, such as the
+	// beginning of a body.
 	ShowOutput bool
 	// Version is the version of prober that the request document names.
 	Version string
 }
 
-// Clock is the clock of guests: of their time, their waits and their deadlines. Tests of
-// plugins use a simulated one.
+// Clock gives guests the time, and times their waits and deadlines. Tests of plugins use a
+// simulated one.
 type Clock = guest.Clock
 
 // Echo is the default of [Config.Echo].
@@ -142,12 +144,12 @@ type EchoReply = echo.Reply
 // nothing about the target.
 type EchoNotPermittedError = echo.NotPermittedError
 
-// TLSConfig returns the TLS configuration that the guest wants for an HTTP request. ctx is
-// that of the request which [Config.RoundTrip] gets; for another it returns nil.
+// TLSConfig returns the TLS configuration that the guest requests for an HTTP request. ctx is the
+// context of the request passed to [Config.RoundTrip]. For any other context the result is nil.
 func TLSConfig(ctx context.Context) *tls.Config { return guest.TLSConfig(ctx) }
 
-// SourceAddress returns the address of this host from which the guest wants a connection to be
-// made. ctx is that of [Config.DialContext]. The zero Addr means any.
+// SourceAddress returns the local address that the guest requests for a connection. ctx is the
+// context passed to [Config.DialContext]. The zero Addr means any.
 func SourceAddress(ctx context.Context) netip.Addr { return egress.SourceAddress(ctx) }
 
 // Host holds what plugins share: the compilation cache, the memory budget and the slots of
@@ -157,26 +159,26 @@ type Host struct {
 	guests guest.Host
 	cache  wazero.CompilationCache
 	budget *memory.Budget
-	quota  *sched.Quota // of the budget, in bytes
+	quota  *sched.Quota // shares the budget, in bytes
 
 	cacheFolder    string // "" if the cache is in memory; read-only after New
 	compilerLimits compilerLimits
 
 	compiling chan struct{}  // holds a token for each compilation
-	pruning   sync.WaitGroup // of the cache folder
+	pruning   sync.WaitGroup // waits for the pruning of the cache folder
 
 	mu         sync.Mutex
-	plugins    []*Handler // that are open
-	cacheUsers int        // loads, compilations and Close, while they need the cache
+	plugins    []*Handler // the open ones
+	cacheUsers int        // number of loads, compilations and calls of Close that need the cache
 	bombs      map[string]bomb
 	closed     bool
 }
 
-// maxCompilations is how many modules are compiled at the same time: one that takes long does
-// not delay the others, and a compilation takes memory (768 MiB at most in a [Config.Compiler]).
+// maxCompilations is how many modules are compiled concurrently. With more than one, a slow
+// compilation does not delay the others. Each takes memory, at most 768 MiB in a [Config.Compiler].
 const maxCompilations = 2
 
-// New returns a Host. Close it after the handlers that it loaded.
+// New returns a Host. The caller closes it after the handlers that it loaded.
 func New(cfg Config) (*Host, error) {
 	cfg.TotalMemory = cmp.Or(cfg.TotalMemory, plugin.DefaultTotalMemory)
 	cfg.Logger = safelog.New(cfg.Logger)
@@ -224,8 +226,8 @@ func New(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// Close closes every plugin that is still open, and the cache. It does not wait for loads, nor
-// for abandoned compilations, which nothing can stop: the last of them closes the cache.
+// Close closes every plugin that is still open, and the cache. It does not wait for loads or
+// abandoned compilations, which cannot be stopped: the last of them closes the cache.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {
@@ -242,12 +244,12 @@ func (h *Host) Close() error {
 		errs = append(errs, p.Close())
 	}
 	h.pruning.Wait()
-	return errors.Join(append(errs, h.leaveCache())...)
+	return errors.Join(append(errs, h.releaseCache())...)
 }
 
-// keepCache keeps the cache open until leaveCache: wazero panics if it compiles a module with
-// a closed one.
-func (h *Host) keepCache() error {
+// acquireCache keeps the cache open until releaseCache: wazero panics if it compiles a module with a
+// closed one.
+func (h *Host) acquireCache() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -257,7 +259,7 @@ func (h *Host) keepCache() error {
 	return nil
 }
 
-func (h *Host) leaveCache() error {
+func (h *Host) releaseCache() error {
 	h.mu.Lock()
 	h.cacheUsers--
 	last := h.closed && h.cacheUsers == 0
@@ -287,22 +289,22 @@ func (h *Host) remove(p *Handler) {
 	h.plugins = slices.DeleteFunc(slices.Clone(h.plugins), func(other *Handler) bool { return other == p })
 }
 
-// since returns the time since t by the clock of guests.
+// since returns the time since t on the clock of guests.
 func (h *Host) since(t time.Time) time.Duration { return h.cfg.Clock.Now().Sub(t) }
 
 // Memory returns how many bytes of [Config.TotalMemory] are in use.
 func (h *Host) Memory() uint64 { return h.budget.InUse() }
 
 // SetTotalMemory changes [Config.TotalMemory]. If more is in use, no instance is made until
-// there is room again.
+// enough memory has been released.
 func (h *Host) SetTotalMemory(bytes uint64) {
 	bytes = cmp.Or(bytes, plugin.DefaultTotalMemory)
 	h.budget.Resize(bytes)
 	h.quota.Resize(bytes)
 }
 
-// evictIdle closes the instance, of any plugin, that has been idle for longest. It reports
-// whether there was one.
+// evictIdle closes the instance that has been idle longest among all plugins. It reports whether
+// there was one.
 func (h *Host) evictIdle() bool {
 	h.mu.Lock()
 	plugins := h.plugins
@@ -321,8 +323,8 @@ func (h *Host) evictIdle() bool {
 	return true
 }
 
-// RegisterAll loads the plugins that were found and registers them, each in a quarantine. A
-// plugin that fails does not keep the others from loading. The errors name their plugins.
+// RegisterAll loads the plugins in found and registers them, each in a quarantine. If a plugin fails,
+// the others are still loaded. The error joins the errors of all plugins, each with its name.
 func RegisterAll(ctx context.Context, reg *handlers.Registry, host *Host, found []plugin.Found) error {
 	return attempt.RegisterAll(ctx, reg, found, host.Load)
 }

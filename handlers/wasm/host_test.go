@@ -22,8 +22,8 @@ import (
 var trapModule = []byte("\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x01" +
 	"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00\x0a\x05\x01\x03\x00\x00\x0b")
 
-// TestTrappingGuestsLeakNothing compares memory, goroutines, descriptors and mappings before and
-// after many instances that trapped.
+// TestTrappingGuestsLeakNothing compares memory, goroutines, descriptors and mappings before and after
+// many guests have trapped.
 func TestTrappingGuestsLeakNothing(t *testing.T) {
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestTrappingGuestsLeakNothing(t *testing.T) {
 	cycle(2, 500)
 	before, others := resourcesOf(t), goleak.IgnoreCurrent()
 	cycle(10, 1000)
-	if err := goleak.Find(others); err != nil { // and not their number, for some have a moment to go
+	if err := goleak.Find(others); err != nil { // do not compare numbers, because some goroutines are just ending
 		t.Error(err)
 	}
 	after := resourcesOf(t)
@@ -66,9 +66,9 @@ func TestTrappingGuestsLeakNothing(t *testing.T) {
 	}
 }
 
-// resources are those that the process uses.
+// resources counts the resources that the process uses.
 type resources struct {
-	heap                  uint64 // bytes that live
+	heap                  uint64 // live bytes
 	mappings, descriptors int
 }
 
@@ -81,7 +81,8 @@ func resourcesOf(t *testing.T) resources {
 	return resources{stats.HeapAlloc, guestMappings(), descriptors(t)}
 }
 
-// guestMappings counts the mappings of guests' memory and of code. Those of Go's heap come and go.
+// guestMappings counts the mappings of guests' memory and code. It excludes Go's heap, whose mappings
+// change.
 func guestMappings() (n int) {
 	maps, _ := os.ReadFile("/proc/self/maps")
 	for line := range bytes.Lines(maps) {
@@ -116,9 +117,9 @@ func (c setContext) Err() error {
 	return nil
 }
 
-// A busy host must not fail a healthy container.
+// TestAttemptThatWaitsForSlotIsSkipped checks that a busy host does not fail a healthy container.
 func TestAttemptThatWaitsForSlotIsSkipped(t *testing.T) {
-	const patience = 10 * time.Millisecond // until the host adds a slot
+	const patience = 10 * time.Millisecond // after which the host adds a slot
 	p := load(t, host, "spin", plugin.Fresh)
 	attempt := func(ctx context.Context, timeout time.Duration) (probe.Outcome, error) {
 		ctx, cancel := context.WithTimeout(ctx, 20*patience)

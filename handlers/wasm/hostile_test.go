@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// deadlineSlack is how late an attempt may end on a loaded machine. BenchmarkDeadline measures it
+// deadlineSlack is how late an attempt may end on a loaded machine. BenchmarkDeadline measures the delay
 // on an idle one.
 const deadlineSlack = patience
 
@@ -89,7 +89,7 @@ func TestGuestFaultsAreErrors(t *testing.T) {
 	}{
 		"trap":      {probe.ReasonTrap, "unreachable"},
 		"recurse":   {probe.ReasonTrap, "stack overflow"},
-		"oom":       {probe.ReasonMemory, "wants more than 33554432 bytes of memory"},
+		"oom":       {probe.ReasonMemory, "needs more than 33554432 bytes of memory"},
 		"code":      {probe.ReasonProtocol, "returned 42"},
 		"badresult": {probe.ReasonProtocol, "result: byte 0 of JSON"},
 	} {
@@ -155,10 +155,10 @@ func TestInitializeIsBounded(t *testing.T) {
 	}
 }
 
-// reading is a source of randomness that calls a function at each Read.
-type reading func()
+// randHook is a source of randomness that calls a function at each Read.
+type randHook func()
 
-func (r reading) Read(p []byte) (int, error) {
+func (r randHook) Read(p []byte) (int, error) {
 	r()
 	return len(p), nil
 }
@@ -166,7 +166,7 @@ func (r reading) Read(p []byte) (int, error) {
 func TestInitializeIsNamed(t *testing.T) {
 	ctx, enough := context.WithCancelCause(t.Context())
 	h, err := wasm.New(wasm.Config{
-		CacheDir: testCache(scratch), Interpreter: interpreter, Rand: reading(func() { enough(errors.New("had enough")) }),
+		CacheDir: testCache(scratch), Interpreter: interpreter, Rand: randHook(func() { enough(errors.New("had enough")) }),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -214,8 +214,8 @@ func TestHostileGuestReachesLimits(t *testing.T) {
 	}
 }
 
-// TestHostileGuestsDoNotBlockOthers runs native probes beside hostile guests and the garbage
-// collector. Without a deadline a guest that loops would stop the process.
+// TestHostileGuestsDoNotBlockOthers runs native probes together with hostile guests and the garbage
+// collector. Without its deadline, a looping guest would stop the process.
 func TestHostileGuestsDoNotBlockOthers(t *testing.T) {
 	const (
 		natives = 1000
@@ -237,8 +237,8 @@ func TestHostileGuestsDoNotBlockOthers(t *testing.T) {
 	cancel()
 	guests.Wait()
 	t.Logf("lag: median %v, p99 %v, max %v", lags[len(lags)/2], lags[len(lags)*99/100], lags[len(lags)-1])
-	// A guest that loops would hold up everyone for its whole deadline, again and again, if
-	// it held up anyone. The race detector's machine is too slow to tell.
+	// If a looping guest delayed others, it would do so for its whole timeout, repeatedly. Under the
+	// race detector the machine is too slow for this check.
 	if median := lags[len(lags)/2]; median > patience && !interpreter {
 		t.Errorf("half of the probes were later than %v", median)
 	}
@@ -272,8 +272,8 @@ func nativeLags(n, rounds int, period time.Duration) []time.Duration {
 	return all
 }
 
-// BenchmarkBesideHostileGuests reports how late 1,000 native probes begin every 50 ms, beside each
-// hostile guest and the garbage collector.
+// BenchmarkBesideHostileGuests reports how late 1,000 native probes with a period of 50 ms begin, while
+// a hostile guest and the garbage collector run.
 func BenchmarkBesideHostileGuests(b *testing.B) {
 	const timeout = 50 * time.Millisecond
 	target := blackHole(b)

@@ -46,8 +46,8 @@ func troubled(t *testing.T, compat probe.Compat, dial func(addr string) error) *
 	return h
 }
 
-// If the host itself cannot make a connection, a Failure or a deadline of the guest becomes an
-// error.
+// TestHostTroubleIsError checks that a Failure or a timeout of the guest becomes an error if the host
+// itself cannot make a connection.
 func TestHostTroubleIsError(t *testing.T) {
 	const request = `{"req":{"url":"http:///"}}`
 	out := func(string) error { return dialErr("socket", syscall.EMFILE) }
@@ -56,9 +56,9 @@ func TestHostTroubleIsError(t *testing.T) {
 	for _, c := range []struct {
 		name, guest, config, host string
 		dial                      func(addr string) error
-		want                      string       // of the error, "" where there is none
-		kubelet                   probe.Reason // of the Failure with the switch
-		hangs                     bool         // it comes to its deadline
+		want                      string       // text of the error; "" means none
+		kubelet                   probe.Reason // reason of the Failure with CompatHostTrouble
+		hangs                     bool         // the attempt reaches its deadline
 	}{
 		{"dial", "dialurl", `{"url":"tcp://"}`, "10.0.0.7", out, "socket: too many open files", probe.ReasonHostResources, false},
 		{"dial of a name", "dialurl", `{"url":"tcp://"}`, "lost", out, "socket: too many open files", probe.ReasonHostResources, false},

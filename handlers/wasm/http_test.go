@@ -23,7 +23,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// web returns a server that returns the request as text, or redirects.
+// web starts a server that answers with the request as text, or redirects.
 func web(t testing.TB, start func(*httptest.Server), elsewhere string) (*httptest.Server, probe.Target) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -45,7 +45,7 @@ func web(t testing.TB, start func(*httptest.Server), elsewhere string) (*httptes
 		http.Redirect(w, r, r.URL.Query().Get("to")+elsewhere, http.StatusFound)
 	})
 	mux.HandleFunc("/hang", func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection is not noticed
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice the end of the connection
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
@@ -246,7 +246,7 @@ func TestRedirectToOtherSchemeIsRefused(t *testing.T) {
 	}
 }
 
-// A redirect leads to the socket again, or must be granted.
+// TestHTTPOverUnixSocket also checks that a redirect leads to the socket again, or must be granted.
 func TestHTTPOverUnixSocket(t *testing.T) {
 	other, _ := web(t, (*httptest.Server).Start, "")
 	otherPort := other.URL[strings.LastIndexByte(other.URL, ':'):]
@@ -260,7 +260,7 @@ func TestHTTPOverUnixSocket(t *testing.T) {
 			s.Listener.Close()
 			s.Listener = l
 			start(s)
-			s.URL = scheme + "://127.0.0.1:1" // for the port of a target that this one is not
+			s.URL = scheme + "://127.0.0.1:1" // a port, although the target is a socket
 		}, "")
 		target := probe.Target{Unix: path}
 		insecure := map[string]any{"verify": "none"}
@@ -324,7 +324,7 @@ func TestInvalidHTTPRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// An address that does not answer must leave time for the others.
+// TestHTTPTriesEveryAddress checks that an unresponsive address leaves time for the others.
 func TestHTTPTriesEveryAddress(t *testing.T) {
 	t.Parallel()
 	_, target := web(t, (*httptest.Server).Start, "")
@@ -348,7 +348,7 @@ func TestHTTPTriesEveryAddress(t *testing.T) {
 	target.Host = "localhost"
 	b := bind(t, load(t, h, "http", plugin.Reset), request(t, map[string]any{"url": "http:///a"}, true), target)
 	got, err := attempt(t, b, probe.Request{Target: target}, 4*time.Second)
-	if got.Reason == probe.ReasonDeadline { // the machine may have stood still when it was the other one's turn
+	if got.Reason == probe.ReasonDeadline { // the machine may have been stopped during the turn of the other address
 		got, err = attempt(t, b, probe.Request{Target: target}, patience)
 	}
 	if err != nil || got.Output != "GET /a  posted" {

@@ -29,7 +29,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// ask makes one request with a plugin.
+// ask makes one HTTP request with a plugin.
 func ask(t *testing.T, p *wasm.Handler, target probe.Target, req map[string]any, body bool) probe.Outcome {
 	t.Helper()
 	got, err := attempt(t, bind(t, p, request(t, req, body), target), probe.Request{Target: target}, 5*time.Second)
@@ -139,7 +139,8 @@ func targetAt(t *testing.T, rawURL string) probe.Target {
 	return probe.Target{Host: u.Hostname(), Port: port}
 }
 
-// A request through a proxy needs a grant for the proxy, and what the request without it needs.
+// TestHTTPThroughProxy checks that a request through a proxy needs a grant for the proxy, in addition to
+// the grants for the request itself.
 func TestHTTPThroughProxy(t *testing.T) {
 	plain, plainTarget := web(t, (*httptest.Server).Start, "")
 	_, secureTarget := web(t, (*httptest.Server).StartTLS, "")

@@ -21,13 +21,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// pinger is a network in which every address answers echo requests, but those that are silent.
+// pinger is a simulated network in which every address answers echo requests, except the silent ones.
 type pinger struct {
 	names map[string][]string
 
 	mu     sync.Mutex
 	asked  []wasm.EchoRequest
-	lookup int // look-ups of names
+	lookup int // number of look-ups
 }
 
 func (n *pinger) host(t *testing.T) *wasm.Host {
@@ -68,7 +68,7 @@ func (n *pinger) echo(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply, 
 	return wasm.EchoReply{Local: netip.MustParseAddr("10.0.0.1"), Payload: r.Payload, HopLimit: 63, Setup: time.Millisecond, RTT: 2 * time.Millisecond}, nil
 }
 
-// seen returns the addresses that were asked since the last call.
+// seen returns the addresses to which requests were sent since the last call.
 func (n *pinger) seen() (addrs []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,7 +79,7 @@ func (n *pinger) seen() (addrs []string) {
 	return addrs
 }
 
-// pings makes an attempt of the guest icmp. See icmp.wat for fields beside req.
+// pings makes an attempt of the guest icmp. See icmp.wat for the fields besides req.
 func pings(t *testing.T, p *wasm.Handler, config map[string]any, req probe.Request) probe.Outcome {
 	t.Helper()
 	doc, err := json.Marshal(config)
@@ -209,10 +209,10 @@ func TestEchoDeadline(t *testing.T) {
 	hang(t, bind(t, load(t, n.host(t), "icmp", plugin.Reset), `{"req":{}}`, target), target, `^echo 10.0.0.99: waiting for [0-9.]+m?s; no echo reply from 10.0.0.99$`)
 }
 
-// TestEchoReleasesItsSlot has more guests wait at the same time than may compute.
+// TestEchoReleasesItsSlot lets more guests wait concurrently than may compute.
 func TestEchoReleasesItsSlot(t *testing.T) {
 	guests := 4 * runtime.GOMAXPROCS(0)
-	var all sync.WaitGroup // ends when each guest waits
+	var all sync.WaitGroup // done when each guest waits
 	all.Add(guests)
 	h, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true,
@@ -238,7 +238,7 @@ func TestEchoReleasesItsSlot(t *testing.T) {
 	done.Wait()
 }
 
-// TestEchoAttacks makes a guest send echo requests where it may not, and checks what is sent.
+// TestEchoAttacks makes a guest send echo requests to denied hosts, and checks which are sent.
 func TestEchoAttacks(t *testing.T) {
 	n := &pinger{names: map[string][]string{
 		"db.internal": {"10.0.0.9"}, "rebound.internal": {"127.0.0.1"}, "stolen.internal": {"169.254.169.254"},
@@ -261,7 +261,7 @@ func TestEchoAttacks(t *testing.T) {
 		{"the target, denied for tcp", "10.0.0.7", "", []string{"!tcp://10.0.0.7:80"}, []string{"10.0.0.7"}},
 		{"the target, denied at a port", "10.0.0.7", "", []string{"!10.0.0.7:80"}, []string{"10.0.0.7"}},
 		{"a loopback target", "127.0.0.1", "", nil, []string{"127.0.0.1"}},
-		{"localhost", "localhost", "", nil, nil}, // which has no address here
+		{"localhost", "localhost", "", nil, nil}, // has no address here
 		{"a target that is rebound", "rebound.internal", "", nil, nil},
 		{"a target with the address of metadata", "stolen.internal", "", nil, nil},
 		{"a link-local target", "169.254.1.1", "", nil, nil},

@@ -24,34 +24,34 @@ type instance struct {
 	plugin     *Handler
 	module     api.Module
 	probe      api.Function
-	probeStack memory.Stack // of probe
+	probeStack memory.Stack // the stack of probe
 	memory     *memory.Memory
 	globals    []api.MutableGlobal // in the order of binary.Module.Globals
 	calls      int
 	idleSince  time.Time
 	world      *guest.World
-	stack      [1]uint64 // of the call of an export: its result
+	stack      [1]uint64 // holds the result of an export
 }
 
-// image is the state of the first instance after _initialize. Further instances of the plugin
-// begin with it, and a reset restores it. It is read-only.
+// image is the state of the first instance after _initialize. Other instances of the plugin begin
+// with this state, and a reset restores it. It is read-only.
 type image struct {
 	*memory.Image
 	globals []uint64
 }
 
-// newInstance makes an instance for a call, which is nil while the plugin is loaded.
-func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err error) {
+// newInstance makes an instance for a call. The call is nil while the plugin is loaded.
+func (p *Handler) newInstance(ctx context.Context, forCall *call) (_ *instance, err error) {
 	in := &instance{plugin: p}
 	if in.memory, err = memory.New(p.host.budget, p.initialMemory(), uint64(p.guest.Limits.Memory)); err != nil {
 		p.guest.Hits[plugin.LimitTotalMemory].Add(1)
 		if err == memory.ErrNoRoom {
 			return nil, ErrNoInstance
 		}
-		return nil, fmt.Errorf("%w: %w", ErrNoInstance, err) // of the system
+		return nil, fmt.Errorf("%w: %w", ErrNoInstance, err) // err is the system's
 	}
-	if of != nil {
-		in.memory.Hold(of)
+	if forCall != nil {
+		in.memory.Hold(forCall)
 	}
 	startCall := guest.NewStart(ctx, &p.guest)
 	in.world = guest.NewWorld(&p.guest, in.memory)
@@ -63,19 +63,19 @@ func (p *Handler) newInstance(ctx context.Context, of *call) (_ *instance, err e
 			in.close()
 		}
 	}()
-	if err = in.start(experimental.WithMemoryAllocator(guest.WithCall(ctx, startCall), in.memory), of); err == nil {
+	if err = in.start(experimental.WithMemoryAllocator(guest.WithCall(ctx, startCall), in.memory), forCall); err == nil {
 		in.memory.DropStack()
 		started = true
 		return in, nil
 	}
-	if of != nil && in.memory.Starved() { // by other instances, so it is no error of the plugin
-		of.Hit(plugin.LimitTotalMemory)
+	if forCall != nil && in.memory.Starved() { // other instances use the memory: not an error of the plugin
+		forCall.Hit(plugin.LimitTotalMemory)
 		err = ErrNoInstance
 	}
 	return nil, err
 }
 
-// initialMemory returns what a new instance takes of the budget.
+// initialMemory returns the amount that a new instance takes from the budget.
 func (p *Handler) initialMemory() memory.Amount {
 	if p.image == nil {
 		return memory.Whole(p.module.MinMemory)
@@ -84,8 +84,8 @@ func (p *Handler) initialMemory() memory.Amount {
 }
 
 // start instantiates the module and puts it into the state after _initialize.
-func (in *instance) start(ctx context.Context, of *call) error {
-	module, err := in.plugin.runtime.InstantiateModule(ctx, in.plugin.compiled, in.world.Config(of.attempt()))
+func (in *instance) start(ctx context.Context, forCall *call) error {
+	module, err := in.plugin.runtime.InstantiateModule(ctx, in.plugin.compiled, in.world.Config(forCall.attempt()))
 	if err != nil {
 		return in.fault(err, probe.ReasonInstantiate)
 	}
@@ -118,7 +118,8 @@ func (in *instance) start(ctx context.Context, of *call) error {
 	return in.callFirst(ctx, abi.ExportInitialize)
 }
 
-// callFirst calls an export that runs before all others, if the guest has it and may run.
+// callFirst calls an export that runs before all others, if the guest has it. It does nothing for
+// Host.Check.
 func (in *instance) callFirst(ctx context.Context, name string) error {
 	fn := in.module.ExportedFunction(name)
 	if fn == nil || in.plugin.static {
@@ -146,7 +147,8 @@ func (in *instance) assume(from *image) error {
 	return nil
 }
 
-// takeImage returns the state of the instance, which continues as one made of the image.
+// takeImage returns the state of the instance as an image. The instance itself continues as if it
+// was made from the image.
 func (in *instance) takeImage() (*image, error) {
 	taken := &image{Image: memory.NewImage(in.memory, in.bytes())}
 	if taken.Image == nil {
@@ -181,8 +183,8 @@ func (in *instance) restoreGlobals(to *image) {
 	}
 }
 
-// worn reports whether the instance is to be replaced: it had all its calls, or its memory
-// grew. A reset cannot make memory smaller, and the guest sees its size.
+// worn reports whether the instance must be replaced: it reached the limit of calls, or its memory
+// grew. A reset cannot shrink the memory, and the guest could see the larger size.
 func (in *instance) worn() bool {
 	if in.calls >= in.plugin.guest.Limits.Calls {
 		in.plugin.guest.Hits[plugin.LimitCalls].Add(1)
@@ -232,15 +234,15 @@ func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	if exit, ok := errors.AsType[*sys.ExitError](err); ok {
 		text = fmt.Sprintf("exited with code %d", exit.ExitCode())
 	}
-	if said := in.world.Said(); said != "" {
-		text += ": " + said
+	if line := in.world.FaultLine(); line != "" {
+		text += ": " + line
 	}
 	switch {
 	case errors.Is(err, guest.ErrStack):
 		text = guest.ErrStack.Error()
 		reason = probe.ReasonMemory
 	case in.memory.Refused() || in.memory.Starved():
-		text = fmt.Sprintf("wants more than %d bytes of memory: %s", in.memory.Limit(), text)
+		text = fmt.Sprintf("needs more than %d bytes of memory: %s", in.memory.Limit(), text)
 		if reason == probe.ReasonTrap {
 			reason = probe.ReasonMemory
 		}
@@ -248,8 +250,7 @@ func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	return &probe.Error{Reason: reason, Err: errors.New(text)}
 }
 
-// noteWritten adds the pages that an instance has written, and that is not used again, to the
-// estimate of the image.
+// noteWritten adds the pages that a discarded instance has written to the estimate of the image.
 func (in *instance) noteWritten() {
 	if in.plugin.image != nil {
 		in.plugin.image.Note(in.memory, in.bytes())
@@ -263,7 +264,7 @@ func (in *instance) close() {
 	in.memory.Release()
 }
 
-// shrinkStack frees the stack of a call that has ended. The next call begins with a small one.
+// shrinkStack frees a large stack after a call. The next call begins with a small one.
 func (in *instance) shrinkStack() {
 	if !in.plugin.guest.Command && in.probeStack.Size() > memory.FreeStack {
 		in.findProbe()
@@ -271,7 +272,7 @@ func (in *instance) shrinkStack() {
 	in.memory.DropStack()
 }
 
-// findProbe sets the function probe, with a small stack.
+// findProbe sets the function probe. The new function has a small stack.
 func (in *instance) findProbe() {
 	in.probe = in.module.ExportedFunction(abi.ExportProbe)
 	in.probeStack = memory.StackOf(in.probe)

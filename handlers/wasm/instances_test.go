@@ -42,7 +42,7 @@ func TestLimitsOfInstances(t *testing.T) {
 	})
 }
 
-// After a burst, surplus instances are closed before the last one.
+// TestInstancesAfterBurst checks that surplus instances are closed earlier than the last one.
 func TestInstancesAfterBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := func(context.Context, string, string) (net.Conn, error) {
@@ -80,7 +80,8 @@ func TestInstancesAfterBurst(t *testing.T) {
 	})
 }
 
-// Without memory at the start, the attempt is skipped and is no error of the plugin.
+// TestStartWithoutMemoryIsSkipped checks that missing memory at an instance's start skips the attempt,
+// and is not an error of the plugin.
 func TestStartWithoutMemoryIsSkipped(t *testing.T) {
 	began := make(chan struct{}, 1)
 	h, err := wasm.New(wasm.Config{
@@ -95,7 +96,7 @@ func TestStartWithoutMemoryIsSkipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	// It changes its table, so that no snapshot spares it _initialize.
+	// The guest changes its table, so that there is no image and each instance runs _initialize.
 	p, err := h.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
@@ -199,7 +200,8 @@ func TestBlackHolesLeaveInstancesToPromptProbes(t *testing.T) {
 	slow.Wait()
 }
 
-// If the memory of all plugins is used up, the oldest idle instance of any plugin is closed.
+// TestOldestIdleInstanceIsEvicted checks that the longest idle instance of any plugin is closed if the
+// memory of all plugins is used up.
 func TestOldestIdleInstanceIsEvicted(t *testing.T) {
 	h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: true, TotalMemory: 6 * 64 << 10})
 	if err != nil {
@@ -208,7 +210,7 @@ func TestOldestIdleInstanceIsEvicted(t *testing.T) {
 	defer h.Close()
 	code := assemble(t, `(module (memory (export "memory") 1) (func (export "probe") (result i32) i32.const 0))`)
 	var plugins []*wasm.Handler
-	for i := range 5 { // each has an image and one instance that is idle since it was loaded
+	for i := range 5 { // each has an image, and one instance that has been idle since the load
 		p, err := h.Load(t.Context(), plugin.Found{Module: code, Manifest: plugin.Minimal(fmt.Sprint("p", i))})
 		if err != nil {
 			t.Logf("plugin %d: %v", i, err)
@@ -230,7 +232,7 @@ func TestOldestIdleInstanceIsEvicted(t *testing.T) {
 	}
 }
 
-// A call uses the memory of calls that have ended, of any plugin.
+// TestCallsShareNothing checks calls that reuse the call objects of other plugins.
 func TestCallsShareNothing(t *testing.T) {
 	bad, ok := load(t, host, "badresult", plugin.Reset), load(t, host, "ok", plugin.Reset)
 	silent := loadAs(t, host, "kv", asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv")...)

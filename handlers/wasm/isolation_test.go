@@ -15,9 +15,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// tableGuest returns a guest that returns Failure if entry 0 of its table is set, and else runs
-// set. It has 40 types, so that a small number may be a type or an instruction. The last type
-// has the parameters of table.set.
+// tableGuest returns a guest that returns Failure if entry 0 of its table is set. Otherwise it runs the
+// instructions set. The guest has 40 types, so that a small number can be read as a type or as an
+// instruction. The last type has the parameters of table.set.
 func tableGuest(set string) []byte {
 	const none = "\x60\x00\x00"
 	body := "\x00\x41\x00\x25\x00\xd1\x04\x7f" + set + "\x41\x00\x05\x41\x02\x0b\x0b"
@@ -31,7 +31,7 @@ func tableGuest(set string) []byte {
 // setTable sets entry 0 of the table.
 const setTable = "\x41\x00\xd2\x00\x26\x00"
 
-// Each of these hides a table.set from a reader that does not read instructions as wazero does.
+// hiddenTableSets hide a table.set from a reader that decodes instructions differently than wazero.
 var hiddenTableSets = map[string]string{
 	"plain":                     setTable,
 	"SIMD opcode of two bytes":  "\xfd\x0c" + strings.Repeat("\x00", 16) + "\xfd\x83\x41\x44\x1a\x1a" + setTable,
@@ -40,7 +40,8 @@ var hiddenTableSets = map[string]string{
 	"select of a reference":     "\xd0\x70\xd0\x70\x41\x00\x1c\x01\x63\x02\x1a" + setTable,
 }
 
-// wazero validates other instructions than it compiles for some references to types.
+// TestReferenceToTypeIsRefused covers references to types for which wazero validates other instructions
+// than it compiles.
 func TestReferenceToTypeIsRefused(t *testing.T) {
 	const header, memory = moduleHeader, "\x05\x03\x01\x00\x01\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00"
 	const types, function = "\x01\x05\x01\x60\x00\x01\x7f", "\x03\x02\x01\x00"
@@ -82,7 +83,7 @@ func TestResetLeavesNoTableEntryBehind(t *testing.T) {
 	}
 }
 
-var modules = flag.Int("modules", 200, "on how many random modules reset is compared with fresh")
+var modules = flag.Int("modules", 200, "number of random modules for which reset is compared with fresh")
 
 // fiveAttempts returns the outcomes of five attempts of two probes.
 func fiveAttempts(t *testing.T, p *wasm.Handler, timeout time.Duration) (outcomes []string) {
@@ -103,12 +104,12 @@ func loadAndProbe(t *testing.T, h *wasm.Host, code []byte, isolation plugin.Isol
 		return nil, false, err
 	}
 	defer p.Close()
-	reset = p.Stats().Idle > 0 // the first instance is kept
+	reset = p.Stats().Idle > 0 // the first instance is kept only if it can be reset
 	return fiveAttempts(t, p, timeout), reset, nil
 }
 
-// compareIsolations compares isolation reset and fresh with instances that begin without an
-// image. reset reports whether the module is reset at all.
+// compareIsolations compares the isolations reset and fresh with instances that begin without an image.
+// reset reports whether the module can be reset at all.
 func compareIsolations(t *testing.T, h *wasm.Host, seed uint64) (diff string, reset bool) {
 	code := randomCode(seed, nil, false)
 	want, _, err := loadAndProbe(t, h, randomCode(seed, nil, true), plugin.Fresh, patience)
@@ -139,7 +140,7 @@ func randomHost(t testing.TB) *wasm.Host {
 }
 
 func TestResetEqualsFresh(t *testing.T) {
-	const hostFor = 500 // modules; each leaves a file in the cache
+	const hostFor = 500 // modules per host, because each leaves a file in the cache
 	resets := 0
 	for first := 0; first < *modules; first += hostFor {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
@@ -167,7 +168,7 @@ func FuzzResetAgainstFresh(f *testing.F) {
 	}
 	h := randomHost(f)
 	f.Fuzz(func(t *testing.T, seed uint64, raw []byte) {
-		const timeout = time.Second // of a guest that loops
+		const timeout = time.Second // reached by guests that loop
 		want, _, err := loadAndProbe(t, h, randomCode(seed, raw, true), plugin.Fresh, timeout)
 		if err != nil || strings.Contains(fmt.Sprint(want), "timed out") {
 			return

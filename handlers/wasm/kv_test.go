@@ -21,8 +21,8 @@ func TestKVIsKeptPerProbe(t *testing.T) {
 		}
 		return got.Output
 	}
-	// What one call keeps, the next one of the same probe finds, whatever its verdict;
-	// the others do not, nor does a call after one that ended in an error.
+	// The next call of the same probe finds the values of a call with any verdict, but not the values of
+	// a call that ended in an error. Calls of other probes do not find them.
 	var got []string
 	for _, code := range []int{0, 1, 2, 3} {
 		b := bind(t, p, fmt.Sprintf(`{"add":"x","code":%d}`, code), probe.Target{})
@@ -76,7 +76,7 @@ func TestCapabilitiesMustBeGranted(t *testing.T) {
 			t.Errorf("%v, %v: got %v, want %q", c.requests, c.grants, err, c.want)
 		}
 	}
-	// What a plugin can do without answers -EPERM, and is counted and traced.
+	// An optional capability that is not granted returns -EPERM, and is counted and traced.
 	p := loadAs(t, host, "kv", asking("kv", plugin.Request{Capability: "kv", Optional: true}))
 	denied := 0
 	got, err := attempt(t, bind(t, p, `{"add":"x","code":0,"big":1}`, probe.Target{}), probe.Request{Debug: true, Trace: func(e probe.TraceEvent) {
@@ -89,7 +89,7 @@ func TestCapabilitiesMustBeGranted(t *testing.T) {
 	}
 }
 
-// The number of keys is bounded, because a key takes more memory than its bytes.
+// TestKVKeysAreBounded checks the limit of the number of keys. A key takes more memory than its bytes.
 func TestKVKeysAreBounded(t *testing.T) {
 	p, err := host.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
   (import "prober_v1_kv" "set" (func $set (param i32 i32 i32 i32) (result i32)))
@@ -111,7 +111,7 @@ func TestKVKeysAreBounded(t *testing.T) {
 	if got, err := attempt(t, b, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
 		t.Errorf("got %+v, %v, want 1024 keys to be taken", got, err)
 	}
-	if got, err := attempt(t, b, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success { // the same again
+	if got, err := attempt(t, b, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success { // same attempt again
 		t.Errorf("got %+v, %v, want the same keys to be taken", got, err)
 	}
 	wantHits(t, p, map[plugin.LimitName]uint64{"kv": 2})

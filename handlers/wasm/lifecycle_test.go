@@ -47,7 +47,7 @@ func TestPooledInstanceKeepsState(t *testing.T) {
 	}
 }
 
-// loadAs loads a file of testdata with a manifest of its own.
+// loadAs loads a file of testdata with the manifest m.
 func loadAs(t testing.TB, h *wasm.Host, name string, m *plugin.Manifest, grants ...plugin.Grant) *wasm.Handler {
 	t.Helper()
 	p, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, name), Manifest: m, Grants: grants})
@@ -62,7 +62,7 @@ func loadAs(t testing.TB, h *wasm.Host, name string, m *plugin.Manifest, grants 
 	return p
 }
 
-// TestLoadEndsDuringCompilation compiles a module for some tenths of a second.
+// TestLoadEndsDuringCompilation ends a load while its module is compiled, for some tenths of a second.
 func TestLoadEndsDuringCompilation(t *testing.T) {
 	h, err := wasm.New(wasm.Config{CacheDir: os.DevNull + "/cache"})
 	if err != nil {
@@ -78,7 +78,7 @@ func TestLoadEndsDuringCompilation(t *testing.T) {
 	if !errors.Is(err, stopped) || probe.ReasonOf(err) != probe.ReasonInstantiate {
 		t.Errorf("got %v", err)
 	}
-	if err := h.Close(); err != nil { // does not wait for the compilation
+	if err := h.Close(); err != nil { // must not wait for the compilation
 		t.Error(err)
 	}
 	if _, err := h.Load(t.Context(), plugin.Found{Module: guestFile(t, "ok"), Manifest: plugin.Minimal("ok")}); err == nil {

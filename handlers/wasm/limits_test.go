@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// limited is a manifest with limits.
+// limited returns a manifest with limits.
 func limited(l plugin.Limits) *plugin.Manifest {
 	m := plugin.Minimal("limited")
 	m.Limits = l
@@ -84,12 +84,12 @@ func TestLimitsOfHTTP(t *testing.T) {
 	t.Run("redirects", func(t *testing.T) {
 		ask(t, plugin.Limits{Redirects: 1}, map[string]any{"url": s.URL + "/again/5", "redirects": 3}, false, `"status":302`, "redirects")
 	})
-	t.Run("what is sent", func(t *testing.T) {
+	t.Run("sent bytes", func(t *testing.T) {
 		ask(t, plugin.Limits{NetWrite: 4}, map[string]any{"url": s.URL, "method": "POST"}, false, "with a body of 6", "netWrite")
 	})
 }
 
-// Each limit counts once a call.
+// TestLimitsOfOutput also checks that each limit counts once per call.
 func TestLimitsOfOutput(t *testing.T) {
 	p := loadAs(t, host, "flood", limited(plugin.Limits{Message: 100, LogLines: 2, Stdio: 5000, Series: 3}))
 	lines := 0
@@ -192,7 +192,7 @@ func TestEmptyDatagramsCount(t *testing.T) {
 
 func TestLimitsOfMemory(t *testing.T) {
 	const mi = 1 << 20
-	t.Run("of one", func(t *testing.T) {
+	t.Run("one instance", func(t *testing.T) {
 		p := loadAs(t, host, "oom", limited(plugin.Limits{Memory: 3*mi + 1}))
 		if got := p.Limits().Memory; got != 3*mi {
 			t.Errorf("%d bytes, want whole pages", got)
@@ -203,7 +203,7 @@ func TestLimitsOfMemory(t *testing.T) {
 		}
 		wantHits(t, p, map[plugin.LimitName]uint64{"memory": 1})
 	})
-	t.Run("of all", func(t *testing.T) {
+	t.Run("all instances", func(t *testing.T) {
 		h, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Interpreter: interpreter, TotalMemory: 4 * mi})
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +251,7 @@ func TestLimitOfKV(t *testing.T) {
 		}
 		last = got.Output
 	}
-	if last != "xxxxx" { // and a key of one byte
+	if last != "xxxxx" { // five bytes, and a key of one byte
 		t.Errorf("got %q", last)
 	}
 	wantHits(t, p, map[plugin.LimitName]uint64{"kv": 5})

@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// everywhere is a request for everything on the network.
+// everywhere returns a request for all addresses and ports, and for the given sockets.
 func everywhere(sockets ...string) plugin.Request {
 	r := plugin.Request{Capability: "net", Allow: []string{"tcp://*:*", "udp://*:*", "tcp://0.0.0.0/0:*", "udp://0.0.0.0/0:*", "tcp://[::/0]:*", "udp://[::/0]:*"}}
 	for _, path := range sockets {
@@ -116,7 +116,7 @@ func TestOwnListenerIsDenied(t *testing.T) {
 		for _, host := range localAddresses(t) {
 			address := net.JoinHostPort(host, strconv.Itoa(port))
 			if addr, err := netip.ParseAddr(host); listen == "127.0.0.1:0" && err == nil && addr.Unmap().String() != "127.0.0.1" {
-				continue // it does not listen there
+				continue // no listener at this address
 			}
 			granted := []string{"tcp://*:*", "tcp://0.0.0.0/0:*", "tcp://[::/0]:*", "tcp://127.0.0.0/8:*", "tcp://localhost:*"}
 			if addr, err := netip.ParseAddr(host); err == nil {

@@ -24,15 +24,15 @@ import (
 )
 
 // Load compiles the module of a plugin, makes its first instance, and returns the plugin as a
-// handler, which the caller closes. If found has no manifest, it is read from the module. The
-// error has the reason "denied" if a grant is missing, and usually "instantiate" otherwise.
+// handler, which the caller closes. If found has no manifest, Load reads it from the module. The
+// reason of the error is "denied" if a grant is missing, and usually "instantiate" otherwise.
 func (h *Host) Load(ctx context.Context, found plugin.Found) (*Handler, error) {
 	return h.load(ctx, found, false)
 }
 
-// Check returns the error of [Host.Load] as far as it can be known without running the module: it
-// compiles and links the module, and calls no function of it. A module that Check accepts may
-// still fail in its start function or in _initialize.
+// Check reports the errors of [Host.Load] that can be found without running the module. It compiles
+// and links the module, and calls none of its functions. A module that Check accepts may still fail
+// in its start function or in _initialize.
 func (h *Host) Check(ctx context.Context, found plugin.Found) error {
 	p, err := h.load(ctx, found, true)
 	if err != nil {
@@ -41,7 +41,7 @@ func (h *Host) Check(ctx context.Context, found plugin.Found) error {
 	return p.Close()
 }
 
-// load is [Host.Load], or [Host.Check] if static.
+// load implements [Host.Load], and [Host.Check] if static is set.
 func (h *Host) load(ctx context.Context, found plugin.Found, static bool) (*Handler, error) {
 	if found.Manifest == nil {
 		var err error
@@ -61,8 +61,8 @@ func (h *Host) load(ctx context.Context, found plugin.Found, static bool) (*Hand
 	return p, nil
 }
 
-// admit checks a module against limits, grants and contract before it is compiled. It always
-// returns a handler.
+// admit checks a module against limits, grants and the contract before it is compiled. It returns a
+// handler even with an error.
 func (h *Host) admit(found plugin.Found) (p *Handler, err error) {
 	p = &Handler{host: h, guest: guest.Plugin{Host: &h.guests, Manifest: found.Manifest, Digest: found.ModuleDigest()}}
 	p.guest.Limits = plugin.Resolve(p.guest.Manifest.Limits, found.Limits)
@@ -130,10 +130,10 @@ func (p *Handler) checkContract(module []byte) error {
 
 // load compiles a plugin that was admitted, and makes its first instance.
 func (p *Handler) load(ctx context.Context, code []byte) error {
-	if err := p.host.keepCache(); err != nil {
+	if err := p.host.acquireCache(); err != nil {
 		return err
 	}
-	defer p.host.leaveCache()
+	defer p.host.releaseCache()
 	if done, err := p.loadCached(ctx, code); err != nil {
 		return err
 	} else if !done {
@@ -161,7 +161,7 @@ func (p *Handler) load(ctx context.Context, code []byte) error {
 	return p.makeFirst(ctx)
 }
 
-// makeFirst makes the first instance, and the image that the others are made of.
+// makeFirst makes the first instance, and the image from which the others are made.
 func (p *Handler) makeFirst(ctx context.Context) error {
 	in, err := p.newInstance(ctx, nil)
 	if deadline, ok := ctx.Deadline(); err != nil && ok && !time.Now().Before(deadline) {
@@ -185,7 +185,7 @@ func (p *Handler) makeFirst(ctx context.Context) error {
 	p.pooled = p.guest.Manifest.Isolation == plugin.Pooled
 	p.reset = p.guest.Manifest.Isolation == plugin.Reset && !p.module.Volatile && !p.guest.Command
 	p.live++
-	p.inUse.Add(1) // until the instance is given back: Close of the host may come before
+	p.inUse.Add(1) // until the instance is released: the host may be closed before
 	defer p.inUse.Done()
 	if err == nil {
 		err = p.host.add(p)
@@ -198,7 +198,7 @@ func (p *Handler) makeFirst(ctx context.Context) error {
 	return nil
 }
 
-// crowded adds to the error of a first instance that the memory of all plugins is used up.
+// crowded adds to ErrNoInstance that totalMemory is used up. It returns other errors unchanged.
 func crowded(err error) error {
 	if err == ErrNoInstance { // not one that wraps the system's error
 		return fmt.Errorf("%w: totalMemory, which all plugins share, leaves no room for its first", err)
@@ -207,7 +207,7 @@ func crowded(err error) error {
 }
 
 // loadCached takes the compiled module from the cache, and reports whether it was there. It does
-// not wait for compilations of other modules.
+// not wait while other modules are compiled.
 func (p *Handler) loadCached(ctx context.Context, code []byte) (done bool, err error) {
 	h := p.host
 	if !h.stubs() {
@@ -232,7 +232,7 @@ func (p *Handler) loadCached(ctx context.Context, code []byte) (done bool, err e
 	return done, nil
 }
 
-// take makes made the compiled module of the plugin, unless it has an error.
+// take sets the compiled module of the plugin to made, and reports whether made has no error.
 func (p *Handler) take(made compilation) bool {
 	if made.err != nil {
 		made.close()
@@ -255,7 +255,7 @@ func (p *Handler) compileMetered(ctx context.Context) error {
 	return p.compile(ctx)
 }
 
-// compile compiles the module, which takes seconds for a Go guest. When ctx ends, the compiler
+// compile compiles the module, which takes seconds for a Go guest. When ctx ends, a compiler
 // process is killed, and a compilation in this process is abandoned.
 func (p *Handler) compile(ctx context.Context) error {
 	h := p.host
@@ -266,7 +266,7 @@ func (p *Handler) compile(ctx context.Context) error {
 	}
 	err := h.compileApart(ctx, p.stubName, p.module)
 	if err == nil {
-		err = h.keepCache()
+		err = h.acquireCache()
 	}
 	if err != nil {
 		<-h.compiling
@@ -281,7 +281,7 @@ func (p *Handler) compile(ctx context.Context) error {
 		case <-ctx.Done():
 			m.close()
 		}
-		_ = h.leaveCache() // nobody waits for its error
+		_ = h.releaseCache() // nobody waits for its error
 	}()
 	select {
 	case m := <-made:
@@ -296,7 +296,7 @@ func (p *Handler) compile(ctx context.Context) error {
 type compilation struct {
 	runtime  wazero.Runtime
 	module   wazero.CompiledModule
-	volatile bool // it needs features that binary.Inspect did not find
+	volatile bool // the module needs features that binary.Inspect did not find
 	err      error
 }
 
@@ -311,9 +311,9 @@ func (c *compilation) close() {
 	}
 }
 
-// compileModule takes a module from the cache, to which another process may have added it, or
-// compiles it. If it cannot be added to the cache, it is compiled without: that must not fail
-// a good module.
+// compileModule takes a module from the cache, where another process may have put it, or compiles
+// it. If the result cannot be written to the cache, the module is compiled without the cache: a fault
+// of the cache must not fail a good module.
 func (h *Host) compileModule(ctx context.Context, name string, m *binary.Module) compilation {
 	engine := wazero.NewRuntimeConfig()
 	if h.cfg.Interpreter {
@@ -345,9 +345,9 @@ func (h *Host) compileModule(ctx context.Context, name string, m *binary.Module)
 	return made
 }
 
-// compileFor compiles m. A module that is to be reset may use no other features than those
-// that [binary.Inspect] found: then wazero refuses a table.set that the scan has missed. If it
-// needs more, it is volatile.
+// compileFor compiles m. It first enables only the features that [binary.Inspect] found, so that
+// wazero refuses, for example, a table.set that the scan missed. A module that needs more features is
+// compiled with all, and is volatile: it cannot be reset.
 func compileFor(m *binary.Module, compile func(api.CoreFeatures) compilation) compilation {
 	if !m.Volatile {
 		made := compile(api.CoreFeaturesV1 | api.CoreFeatureMultiValue | m.Features)
@@ -361,8 +361,8 @@ func compileFor(m *binary.Module, compile func(api.CoreFeatures) compilation) co
 	return made
 }
 
-// compilerConfig returns engine with what all modules need. wazero's cache distinguishes modules
-// with and without WithCloseOnContextDone.
+// compilerConfig adds to engine the settings that all modules need. wazero's cache distinguishes
+// modules with and without WithCloseOnContextDone.
 func compilerConfig(engine wazero.RuntimeConfig, features api.CoreFeatures, metered bool) wazero.RuntimeConfig {
 	// A guest that loops, without meters and WithCloseOnContextDone, would freeze the whole
 	// process at the next garbage collection.

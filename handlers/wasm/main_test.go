@@ -19,9 +19,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// The fixtures that the tests share: a Go guest takes seconds to build and to compile.
+// Fixtures shared by the tests, because a Go guest takes seconds to build and to compile.
 var (
-	host    *wasm.Host // with a disk cache that outlives the tests; read-only after TestMain
+	host    *wasm.Host // its disk cache outlives the tests; read-only after TestMain
 	scratch string     // a folder; read-only after TestMain
 
 	buildOnce = sync.OnceValues(func() ([]byte, error) { return buildGo(scratch, "./testdata/guest") })
@@ -34,7 +34,7 @@ var (
 	})
 )
 
-// goModule is testdata/guest, built with the stock toolchain.
+// goModule returns testdata/guest, built with the stock toolchain.
 func goModule(t testing.TB) []byte {
 	t.Helper()
 	module, err := buildOnce()
@@ -44,7 +44,7 @@ func goModule(t testing.TB) []byte {
 	return module
 }
 
-// goGuest is goModule in isolation reset.
+// goGuest returns the plugin of goModule with isolation reset.
 func goGuest(t testing.TB) *wasm.Handler {
 	t.Helper()
 	guest, err := loadOnce()
@@ -86,7 +86,7 @@ func run(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// testCache returns a folder that outlives the tests, or else one in fallback.
+// testCache returns a folder that outlives the tests, or one in fallback if that is impossible.
 func testCache(fallback string) string {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -95,8 +95,8 @@ func testCache(fallback string) string {
 	return filepath.Join(base, "prober-test", "wasm")
 }
 
-// buildGo builds a guest. It opens the sources too, so that go test does not use a cached result
-// after they have changed.
+// buildGo builds a guest. It also opens the sources, so that go test does not use a cached result after
+// they have changed.
 func buildGo(dir, pkg string) ([]byte, error) {
 	for _, pattern := range []string{pkg + "/*.go", "../../sdk/*.go", "../../sdk/sdkhttp/*.go", "../../internal/abi/*.go"} {
 		files, err := filepath.Glob(pattern)
@@ -128,17 +128,17 @@ func bind(t testing.TB, h probe.Preparer, config string, target probe.Target) pr
 	return b
 }
 
-// patience is how long a step that succeeds may take on a slow machine.
+// patience is the time limit for a step that should succeed, on a slow machine.
 const patience = 2 * time.Minute
 
-// first returns a tracer that calls do at the first event.
+// first returns a tracer that calls do on the first event.
 func first(do func()) probe.Tracer {
 	once := sync.OnceFunc(do)
 	return func(probe.TraceEvent) { once() }
 }
 
-// attempt makes one attempt. A timeout of 5 s or more must not be reached, and is extended to
-// patience.
+// attempt makes one attempt. A timeout of 5 s or more is extended to patience, because the test does not
+// expect to reach it.
 func attempt(t testing.TB, h probe.Handler, req probe.Request, timeout time.Duration) (probe.Outcome, error) {
 	t.Helper()
 	req.Spec.Timeout = timeout

@@ -20,10 +20,10 @@ import (
 // zone is a nameserver on loopback, over UDP and TCP at one port.
 type zone struct {
 	addr   string
-	answer func(network string, query dnsmessage.Message) [][]byte // the messages that it answers with
+	answer func(network string, query dnsmessage.Message) [][]byte // returns the messages to send
 
 	mu    sync.Mutex
-	asked []string // networks, and e where EDNS was used
+	asked []string // networks of the queries, with the suffix e for EDNS
 }
 
 func (z *zone) reply(network string, msg []byte) [][]byte {
@@ -117,7 +117,7 @@ func (z *zone) serveStream(conn net.Conn) {
 	for _, msg := range z.reply("tcp", msg) {
 		_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...))
 	}
-	_, _ = conn.Read(size[:]) // until the guest's host closes
+	_, _ = conn.Read(size[:]) // wait until the guest's host closes the connection
 }
 
 // answering returns the answer to a query, with bodies as records of its name.
@@ -130,13 +130,13 @@ func answering(query dnsmessage.Message, code dnsmessage.RCode, bodies ...dnsmes
 	}
 	msg, err := m.Pack()
 	if err != nil {
-		panic(err) // of a message that the test itself made
+		panic(err) // the test made an invalid message
 	}
 	return msg
 }
 
-// silence is a clock whose time passes only while a nameserver does not answer: then a wait is over. An answer
-// may take as long as it likes.
+// silence is a clock whose time passes only when a nameserver leaves a question unanswered. Then the
+// wait for the answer ends at once. Other answers may take any time.
 type silence struct {
 	steppedClock
 	start      time.Time
@@ -145,8 +145,8 @@ type silence struct {
 
 func newSilence() *silence { return &silence{start: time.Now(), unanswered: make(chan struct{}, 100)} }
 
-// on returns an answer function that lets time pass where answer has none.
-func (s *silence) on(answer func(network string, query dnsmessage.Message) [][]byte) func(string, dnsmessage.Message) [][]byte {
+// observe returns an answer function that calls answer. If answer returns nothing, time passes.
+func (s *silence) observe(answer func(network string, query dnsmessage.Message) [][]byte) func(string, dnsmessage.Message) [][]byte {
 	return func(network string, query dnsmessage.Message) [][]byte {
 		messages := answer(network, query)
 		if len(messages) == 0 {
@@ -178,7 +178,7 @@ func resolver(t testing.TB, name string, servers ...*zone) *wasm.Handler {
 	return resolverAt(t, nil, name, servers...)
 }
 
-// resolverAt is resolver with a clock; nil means that of the system.
+// resolverAt is resolver with a clock. Nil means the system clock.
 func resolverAt(t testing.TB, clock wasm.Clock, name string, servers ...*zone) *wasm.Handler {
 	t.Helper()
 	cfg := wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter, Clock: clock}
@@ -193,7 +193,7 @@ func resolverAt(t testing.TB, clock wasm.Clock, name string, servers ...*zone) *
 	return loadAs(t, h, name, asking(name, allow), grants(t, "dns")...)
 }
 
-// unhurried is the timeout of look-ups that must succeed: 50 ms for each byte.
+// unhurried encodes the timeout of look-ups that must succeed: 50 ms for each byte.
 var unhurried = strings.Repeat("x", 60)
 
 // resolve makes a guest look up a name. See dns.wat for short.
@@ -239,5 +239,5 @@ func cut(q dnsmessage.Message) [][]byte {
 	return [][]byte{msg}
 }
 
-// nobody is an address without a listener.
-const nobody = "127.0.0.1:1"
+// deadAddr is an address without a listener.
+const deadAddr = "127.0.0.1:1"

@@ -13,7 +13,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// inNamespace returns h with its attempts made in a new namespace, in which something listens at address.
+// inNamespace returns a handler that makes the attempts of h in a new network namespace, in which a
+// server listens at address.
 func inNamespace(t *testing.T, h probe.Handler, address string) probe.Handler {
 	t.Helper()
 	n := netnstest.New(t)
@@ -33,7 +34,7 @@ func inNamespace(t *testing.T, h probe.Handler, address string) probe.Handler {
 	})
 }
 
-// TestOwnListenerOfAnotherNamespaceIsReached has a pod that listens where this program listens too.
+// TestOwnListenerOfAnotherNamespaceIsReached has a pod that listens on the same address as this program.
 func TestOwnListenerOfAnotherNamespaceIsReached(t *testing.T) {
 	own := serve(t, "tcp", "127.0.0.1:0")
 	h := hostWith(t, wasm.Config{Listeners: []net.Addr{own.Addr()}})
@@ -60,7 +61,7 @@ func TestOwnListenerOfAnotherNamespaceIsReached(t *testing.T) {
 	}
 }
 
-// TestOwnListenerIsDeniedToOtherDials has dials of the embedder, which may not be made in the namespace.
+// TestOwnListenerIsDeniedToOtherDials uses the embedder's dial function, which may ignore the namespace.
 func TestOwnListenerIsDeniedToOtherDials(t *testing.T) {
 	own := serve(t, "tcp", "127.0.0.1:0")
 	h := hostWith(t, wasm.Config{Listeners: []net.Addr{own.Addr()}, DialContext: new(net.Dialer).DialContext})
@@ -71,7 +72,8 @@ func TestOwnListenerIsDeniedToOtherDials(t *testing.T) {
 	}
 }
 
-// TestLoopbackOfNamespaceIsThePods grants everything, which covers no loopback address that is not the pod's.
+// TestLoopbackOfNamespaceIsThePods grants all addresses. That covers no loopback address except the
+// pod's.
 func TestLoopbackOfNamespaceIsThePods(t *testing.T) {
 	own := serve(t, "tcp", "127.0.0.1:0")
 	h := hostWith(t, wasm.Config{})
@@ -87,7 +89,8 @@ func TestLoopbackOfNamespaceIsThePods(t *testing.T) {
 	}
 }
 
-// TestNamespaceThatCannotBeUsedIsNoVerdict has an attempt whose namespace was closed, also with the kubelet's switch.
+// TestNamespaceThatCannotBeUsedIsNoVerdict makes attempts in a closed namespace, also with the switch
+// CompatHostTrouble.
 func TestNamespaceThatCannotBeUsedIsNoVerdict(t *testing.T) {
 	own := serve(t, "tcp", "127.0.0.1:0")
 	for _, compat := range []probe.Compat{0, probe.CompatHostTrouble} {

@@ -6,5 +6,5 @@ import "time"
 
 func beNice() {}
 
-// processorTime is how long this process has been there.
+// processorTime returns the time since start, an upper bound for a process with one busy thread.
 func processorTime(start time.Time) time.Duration { return time.Since(start) }

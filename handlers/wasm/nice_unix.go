@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// beNice leaves the processor to others.
+// beNice lowers the scheduling priority of this process.
 func beNice() { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 5) }
 
-// processorTime is how long this process has had a processor.
+// processorTime returns the processor time that this process has used.
 func processorTime(time.Time) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// wantNothingHeld checks that the attempts of p hold nothing of h, and closes h.
+// wantNothingHeld checks that the attempts of p hold no resources of h, and closes h.
 func wantNothingHeld(t *testing.T, h *wasm.Host, p *wasm.Handler) {
 	t.Helper()
 	if got := p.Stats(); got.Busy != 0 {
-		t.Fatalf("got %+v, want no instance to be busy", got) // and Close would wait for it
+		t.Fatalf("got %+v, want no instance to be busy", got) // Close would wait for a busy one
 	}
 	if err := h.Close(); err != nil || h.Memory() != 0 {
 		t.Errorf("got %v, and %d bytes are in use", err, h.Memory())
 	}
 }
 
-// wantFreeSlot checks that an attempt finds a free slot: without one it would wait for 10 ms.
+// wantFreeSlot checks that an attempt finds a free slot. Otherwise it would wait for 10 ms.
 func wantFreeSlot(t *testing.T, h *wasm.Host) {
 	t.Helper()
 	p := load(t, h, "ok", plugin.Reset)
@@ -69,8 +69,8 @@ func TestPanicOfTracerKeepsNothing(t *testing.T) {
 	wantNothingHeld(t, h, p)
 }
 
-// Functions of the embedder that return nothing, or panic: the attempt ends with an error of the guest or a
-// panic, and no connection is left.
+// TestFaultsOfEmbedderKeepNothing has functions of the embedder that return nil or panic. The attempt
+// must end with an error of the guest or a panic, and leave no connection open.
 func TestFaultsOfEmbedderKeepNothing(t *testing.T) {
 	dial := func(context.Context, string, string) (net.Conn, error) { return nil, nil }
 	for name, c := range map[string]struct {

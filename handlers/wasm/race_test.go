@@ -2,5 +2,5 @@
 
 package wasm_test
 
-// The race detector makes wazero compile a guest of Go for half a minute.
+// interpreter is true because under the race detector wazero compiles a Go guest for half a minute.
 const interpreter = true

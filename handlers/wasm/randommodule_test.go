@@ -11,21 +11,21 @@ import (
 type randomModule struct {
 	rand.Rand
 	bulk, references, simd, kv bool
-	passive, vectors           bool     // has elements left to instructions, a global of type v128
-	kinds                      []string // what of it no reset puts back
-	volatile                   bool     // has a function with table.copy that is not called
-	raw                        []byte   // instructions of the function that changes state
-	body                       []byte   // of the function that is being written
+	passive, vectors           bool     // has passive elements, has a global of type v128
+	kinds                      []string // changes in it that a reset cannot undo
+	volatile                   bool     // has an uncalled function with table.copy
+	raw                        []byte   // instructions at the end of the function that changes state
+	body                       []byte   // the function being written
 }
 
-// volatileKinds are the changes that a reset cannot undo, with the feature that they need.
+// volatileKinds are changes that a reset cannot undo. Each has a prefix with the feature that it needs.
 var volatileKinds = []string{
 	"bulk table.copy", "bulk table.init", "bulk elem.drop", "bulk data.drop",
 	"references table.set", "references table.grow", "references table.fill",
 	"references global funcref", "references global externref", "simd global v128",
 }
 
-// The functions of a random module: those of the host, then its own.
+// Indices of the functions of a random module: first the imports, then its own.
 const (
 	hostMessage = iota
 	hostLog
@@ -36,7 +36,7 @@ const (
 	ownStart
 	ownObserve
 	ownChange
-	ownNumber // the first of four
+	ownNumber // first of four
 )
 
 // Addresses in memory.
@@ -47,15 +47,15 @@ const (
 	atMessage = 500
 )
 
-// randomCode returns a random module whose function that changes state ends with raw. If it is
-// to be volatile, it has a function that is not called, and that no reset can undo.
+// randomCode returns a random module. Its function that changes state ends with raw. If volatile is set,
+// it has an uncalled function whose effect a reset could not undo.
 func randomCode(seed uint64, raw []byte, volatile bool) []byte {
 	m := newRandomModule(seed)
 	m.raw, m.volatile = raw, volatile
 	return m.bytes()
 }
 
-// newRandomModule decides what a module may do.
+// newRandomModule chooses the features of a module.
 func newRandomModule(seed uint64) *randomModule {
 	m := &randomModule{Rand: *rand.New(rand.NewPCG(seed, 1))}
 	kind := ""
@@ -74,7 +74,7 @@ func newRandomModule(seed uint64) *randomModule {
 	return m
 }
 
-// u returns a number in LEB128, sometimes with more bytes than necessary.
+// u encodes n in LEB128, sometimes with more bytes than necessary.
 func (m *randomModule) u(n uint64) []byte {
 	out := uleb(n)
 	for m.IntN(8) == 0 && len(out) < 5 {
@@ -109,7 +109,7 @@ func (m *randomModule) misc(op uint64) {
 	m.op(0xfc, m.u(op))
 }
 
-// mix adds what push leaves to the hash in the first local.
+// mix adds the value that push pushes to the hash in the first local.
 func (m *randomModule) mix(push func()) {
 	m.index(0x20, 0)
 	m.i32(31)
@@ -137,7 +137,7 @@ func (m *randomModule) observe() []byte {
 	for _, at := range []int{0, atKey, 200, 204, 1000, 65532} {
 		m.mix(func() { m.loaded(at) })
 	}
-	for i := range 8 { // an entry that is null traps
+	for i := range 8 { // calling a null entry traps
 		m.mix(func() { m.i32(i); m.op(0x11, m.u(0), m.u(0)) })
 	}
 	if m.vectors {
@@ -156,7 +156,7 @@ func (m *randomModule) observe() []byte {
 
 func (m *randomModule) done() []byte { return sized(append(m.body, 0x0b)) }
 
-// firstReference is the number of the first global that is a reference.
+// firstReference returns the index of the first global that is a reference.
 func (m *randomModule) firstReference() int {
 	if m.vectors {
 		return 5
@@ -175,7 +175,7 @@ func (m *randomModule) tableInit(to, from, n int) {
 // change returns a function that changes the state.
 func (m *randomModule) change() []byte {
 	m.body = []byte{0}
-	m.index(0x23, 0) // no two calls in a row find the same
+	m.index(0x23, 0) // consecutive calls find different values
 	m.i32(1)
 	m.op(0x6a)
 	m.index(0x24, 0)
@@ -187,7 +187,7 @@ func (m *randomModule) change() []byte {
 }
 
 func (m *randomModule) changeAny() {
-	if m.simd && m.IntN(2) == 0 { // read as one number, the opcode takes what follows with it
+	if m.simd && m.IntN(2) == 0 { // a reader that expects LEB128 would take the next bytes as part of the opcode
 		m.op(0xfd, 12, make([]byte, 16), 0xfd, 0x83, 0x41, 0x44, 0x1a, 0x1a)
 	}
 	if len(m.kinds) > 0 && m.IntN(2) == 0 {
@@ -279,7 +279,7 @@ func (m *randomModule) changeVolatile(kind string) {
 	case "global funcref":
 		number()
 		m.index(0x24, m.firstReference())
-	case "global externref": // the guest has no other than null: it shows in no number
+	case "global externref": // the guest has only null references, so the change is invisible
 		m.op(0xd0, 0x6f)
 		m.index(0x24, m.firstReference()+1)
 	case "global v128":
@@ -288,8 +288,8 @@ func (m *randomModule) changeVolatile(kind string) {
 	}
 }
 
-// probe returns the hash as a message of eight letters, changes the state, and returns the new hash
-// in its verdict.
+// probe returns the function probe. It reports the hash as a message of eight letters, changes the state,
+// and returns the new hash in its verdict.
 func (m *randomModule) probe() []byte {
 	m.body = []byte{1, 2, 0x7f}
 	m.useSegments()
@@ -329,7 +329,7 @@ func (m *randomModule) useSegments() {
 	}
 }
 
-// call returns a function that calls another, or nothing.
+// call returns a function that calls another one or none.
 func (m *randomModule) call(function int) []byte {
 	m.body = []byte{0}
 	if m.IntN(2) == 0 {

@@ -17,9 +17,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkRedis measures the check of examples/plugins/redis against a redis-server of this
-// machine: a connection, PING and INFO in one write. For comparison, lang=native makes the same
-// exchange in Go without a guest.
+// BenchmarkRedis measures an attempt of examples/plugins/redis with a local redis-server: a connection,
+// then PING and INFO in one write. For comparison, lang=native makes the same exchange in Go without a
+// guest.
 func BenchmarkRedis(b *testing.B) {
 	target := redisServer(b)
 	module := redisGuest(b)
@@ -57,7 +57,7 @@ func BenchmarkRedis(b *testing.B) {
 	})
 }
 
-// redisServer starts a redis-server without files. It ends with the benchmark.
+// redisServer starts a redis-server without files. The benchmark's cleanup stops it.
 func redisServer(b *testing.B) probe.Target {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -99,7 +99,7 @@ func redisGuest(b *testing.B) []byte {
 	return module
 }
 
-// askRedis makes the exchange of the check.
+// askRedis makes the same exchange as the plugin.
 func askRedis(ctx context.Context, target probe.Target) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(target.Host, strconv.Itoa(target.Port)))
 	if err != nil {

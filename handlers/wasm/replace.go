@@ -28,8 +28,8 @@ func (b *bound) Inherit(from probe.Handler) {
 const tryTimeout = time.Second
 
 // Try implements [probe.Trier]. It calls the guest's probe without network, DNS and kv. The
-// verdict, an error that the guest returns and the deadline mean nothing, because its host calls
-// fail. A trap or a breach of the contract is an error.
+// verdict, an error that the guest returns and the deadline are ignored, because its host calls
+// fail. A trap or a violation of the contract is an error.
 func (b *bound) Try(ctx context.Context) error {
 	ctx, cancel := b.plugin.host.cfg.Clock.WithTimeout(ctx, tryTimeout)
 	defer cancel()
@@ -40,7 +40,7 @@ func (b *bound) Try(ctx context.Context) error {
 	return err
 }
 
-// try is Try with an instance that is free now.
+// try is Try, and returns ErrNoInstance if no instance is free.
 func (b *bound) try(ctx context.Context) error {
 	request := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: tryTimeout, Period: tryTimeout, SuccessThreshold: 1, FailureThreshold: 1}}
 	c := newCall(ctx, b, &request, nil, sched.Prompt, b.plugin.host.cfg.Clock.Now())

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A new version of a plugin also ends the quarantine.
+// TestReplacementKeepsKV also checks that a new version of a plugin ends the quarantine.
 func TestReplacementKeepsKV(t *testing.T) {
 	swap := replace.New(replace.Config{Name: "kv"})
 	replace := func() {
@@ -67,7 +67,7 @@ func TestNewBindingKeepsKV(t *testing.T) {
 	}
 }
 
-// The verdict does not count, because the guest reaches nothing.
+// TestTryReturnsTrapsOnly checks that Try ignores the verdict, because the guest cannot use the network.
 func TestTryReturnsTrapsOnly(t *testing.T) {
 	for name, want := range map[string]string{
 		"ok": "", "dialurl": "", "guesterr": "", "spin": "",
@@ -79,7 +79,7 @@ func TestTryReturnsTrapsOnly(t *testing.T) {
 		}
 		start := time.Now()
 		err = h.(probe.Trier).Try(t.Context())
-		for want != "" && err == nil && time.Since(start) >= time.Second { // a deadline says nothing: the machine stood still
+		for want != "" && err == nil && time.Since(start) >= time.Second { // retry after a timeout, because the machine may have been stopped
 			start = time.Now()
 			err = h.(probe.Trier).Try(t.Context())
 		}

@@ -17,10 +17,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// page is the body of a response that knows whether it can be read.
+// page is the body of a response that implements Ready.
 type page struct {
 	io.Reader
-	asked int // how often it was asked whether it is ready
+	asked int // number of calls of Ready
 }
 
 func (p *page) Ready() bool {

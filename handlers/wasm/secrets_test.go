@@ -16,7 +16,7 @@ import (
 )
 
 func TestAttemptSecretsNotLogged(t *testing.T) {
-	const secret = "tcp://swordfish:123" // a URL: what is dialled in vain is logged as well
+	const secret = "tcp://swordfish:123" // a URL, because failed dials are logged too
 	var out bytes.Buffer
 	h, err := wasm.New(wasm.Config{
 		CacheDir: filepath.Join(t.TempDir(), "cache"), Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -42,7 +42,7 @@ func TestAttemptSecretsNotLogged(t *testing.T) {
 	}
 }
 
-// TestSecretAtMessageLimitIsRedacted cuts a message within a secret.
+// TestSecretAtMessageLimitIsRedacted has a message whose limit falls inside a secret.
 func TestSecretAtMessageLimitIsRedacted(t *testing.T) {
 	const secret = "a long secret that is cut in the middle of it"
 	config, secrets, err := declared.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })

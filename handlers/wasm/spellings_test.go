@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// spellings are hosts that some resolver, URL parser or kernel reads as loopback, as the metadata
-// address of a cloud, or as db.internal at 10.66.6.6, which is denied.
+// spellings are hosts that some resolver, URL parser or kernel takes for a denied one: loopback, the
+// metadata address of a cloud, or db.internal at 10.66.6.6.
 var spellings = map[string][]string{
 	"loopback": {
 		"127.0.0.1", "127.0.0.2", "127.255.255.254", "127.1", "127.0.1", "0177.0.0.1", "0177.1", "017700000001", "0x7f000001",
@@ -57,8 +57,8 @@ func dialling(t *testing.T, url string) string {
 	return string(doc)
 }
 
-// TestSpellingsOfDeniedAddresses dials every spelling with the widest grants. The resolver returns
-// denied addresses for all names.
+// TestSpellingsOfDeniedAddresses dials every spelling, with the widest grants. The resolver returns denied
+// addresses for all names.
 func TestSpellingsOfDeniedAddresses(t *testing.T) {
 	evil := []netip.Addr{
 		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("10.66.6.6"),

@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Guests that recurse and then wait are bounded by the memory of all plugins. It waits for 3 s,
-// until all of them have their stacks.
+// TestStacksOfWaitingGuestsAreCounted checks that the memory of all plugins bounds guests that recurse and
+// then wait. It takes 3 s, until all guests have their stacks.
 func TestStacksOfWaitingGuestsAreCounted(t *testing.T) {
 	if interpreter {
 		return // its stacks are small
@@ -58,12 +58,13 @@ func TestStacksOfWaitingGuestsAreCounted(t *testing.T) {
 	if t.Logf("%d waited, %d were refused", waited, refused); waited == 0 || refused == 0 {
 		t.Errorf("%d waited, %d were refused", waited, refused)
 	}
-	if used := h.Memory(); used > attempts*64<<10 { // of idle instances
+	if used := h.Memory(); used > attempts*64<<10 { // the memory of idle instances
 		t.Errorf("%d bytes are still counted", used)
 	}
 }
 
-// Guests that recurse and compute are ended before all have large stacks.
+// TestStacksOfComputingGuestsAreBounded checks that guests that recurse and compute are ended before all
+// have large stacks.
 func TestStacksOfComputingGuestsAreBounded(t *testing.T) {
 	if interpreter {
 		return
@@ -91,7 +92,7 @@ func TestStacksOfComputingGuestsAreBounded(t *testing.T) {
 	}
 }
 
-// The start function runs before everything else, and once.
+// TestStartFunctionRunsFirst checks that the start function runs once, before all other functions.
 func TestStartFunctionRunsFirst(t *testing.T) {
 	const source = `(module
 		(memory (export "memory") 1)

@@ -13,8 +13,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// constant returns a guest whose result is result, in text format. It differs from others of its
-// kind in the body of a function only.
+// constant returns a guest that always returns result. Guests with different results differ only in the
+// body of a function.
 func constant(t *testing.T, result string) []byte {
 	return assemble(t, `(module (memory (export "memory") 1) (func (export "probe") (result i32) i32.const `+result+`))`)
 }
@@ -66,7 +66,8 @@ func TestModulesWithEqualStubsKeepTheirCode(t *testing.T) {
 	}
 }
 
-// The empty functions of a stub must never be compiled: they would trap.
+// TestIncompleteCacheIsRepaired checks that the empty functions of a stub are never compiled and run: they
+// would trap.
 func TestIncompleteCacheIsRepaired(t *testing.T) {
 	damage := func(t *testing.T, path string) {
 		info, err := os.Stat(path)
@@ -120,7 +121,8 @@ func contents(t *testing.T, path string) []byte {
 	return data
 }
 
-// A stub that is lost costs an inspection, but no compilation: the native code stays as it is.
+// TestLostStubKeepsNativeCode checks that a module whose stub was removed is inspected again, but not
+// compiled again.
 func TestLostStubKeepsNativeCode(t *testing.T) {
 	cache := filepath.Join(t.TempDir(), "cache")
 	loadOnceMore(t, cache, constant(t, "2"))

@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// secured returns a server's configuration for 127.0.0.1 and example.com, and its CA.
+// secured returns the TLS configuration of a server for 127.0.0.1 and example.com, and its CA.
 func secured(t testing.TB) (config *tls.Config, ca string) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -155,7 +155,7 @@ func TestStartTLS(t *testing.T) {
 
 func TestGoGuestStartsTLS(t *testing.T) {
 	config, ca := secured(t)
-	const wait = 20 * time.Millisecond // longer than the SDK waits at once
+	const wait = 20 * time.Millisecond // longer than a single wait of the SDK
 	target := accept(t, func(conn net.Conn) {
 		<-time.After(wait)
 		_, _ = io.WriteString(conn, "ready")
@@ -205,7 +205,7 @@ func TestGuestSendsDatagrams(t *testing.T) {
 }
 
 func TestFailingDatagrams(t *testing.T) {
-	addr := netip.MustParseAddrPort(nobody)
+	addr := netip.MustParseAddrPort(deadAddr)
 	target := probe.Target{Host: addr.Addr().String(), Port: int(addr.Port())}
 	got, err := attempt(t, load(t, host, "udp", plugin.Reset), probe.Request{Target: target}, 5*time.Second)
 	if err != nil || got.Result != probe.Success || !strings.Contains(got.Output, "connection refused") {

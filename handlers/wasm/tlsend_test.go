@@ -16,8 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// watched is a connection that counts the TLS alerts that are written to it, including blocked
-// ones.
+// watched is a connection that counts the TLS alerts written to it, including blocked writes.
 type watched struct {
 	net.Conn
 	farewells *atomic.Int32
@@ -35,8 +34,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// At the deadline a TLS connection is closed without close_notify, which would block for five
-// seconds if the peer does not read.
+// TestTLSEndsWithoutCloseNotify checks that a TLS connection is closed without close_notify at the
+// deadline. Writing it could block for five seconds if the peer does not read.
 func TestTLSEndsWithoutCloseNotify(t *testing.T) {
 	config, _ := secured(t)
 	stay := make(chan struct{})

@@ -122,7 +122,7 @@ func TestTimeoutDetailsNameDialStage(t *testing.T) {
 		b := bind(t, p, `{"req":{"url":"http://192.0.2.1/x"}}`, probe.Target{})
 		hang(t, b, probe.Target{}, `^http GET http://192.0.2.1/x: `+took+`no answer to the SYN from 192.0.2.1:80$`)
 	})
-	target := blackHole(t) // it takes connections and says nothing
+	target := blackHole(t) // accepts connections and sends nothing
 	t.Run("tls", func(t *testing.T) {
 		t.Parallel()
 		p := loadAs(t, host, "dialurl", asking("dialurl", everything), grants(t, "tcp://*:*", "tls://*:*")...)

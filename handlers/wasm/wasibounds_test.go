@@ -9,8 +9,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// asksWASI returns a guest that calls a WASI function, and returns 100 plus the number of its
-// error.
+// asksWASI returns a guest that calls a WASI function, and returns 100 plus the error number.
 func asksWASI(function, params, call string) string {
 	return fmt.Sprintf(`(module
   (import "wasi_snapshot_preview1" "%s" (func $f (param %s) (result i32)))
@@ -18,7 +17,8 @@ func asksWASI(function, params, call string) string {
   (func (export "probe") (result i32) %s call $f i32.const 100 i32.add))`, function, params, call)
 }
 
-// Nothing interrupts a WASI function, so its parameters are bounded.
+// TestWASIParametersAreBounded checks the bounds of parameters. They exist because a WASI function cannot
+// be interrupted.
 func TestWASIParametersAreBounded(t *testing.T) {
 	const i2, i3, i4, i5 = "i32 i32", "i32 i32 i32", "i32 i32 i32 i32", "i32 i32 i32 i32 i32"
 	for _, c := range []struct{ function, params, call, want string }{
@@ -30,7 +30,7 @@ func TestWASIParametersAreBounded(t *testing.T) {
 		{"fd_pread", "i32 i32 i32 i64 i32", "i32.const 0 i32.const 64 i32.const 1025 i64.const 0 i32.const 0", "128"},
 		{"poll_oneoff", i4, "i32.const 0 i32.const 0 i32.const 1024 i32.const 0", "100"},
 		{"poll_oneoff", i4, "i32.const 0 i32.const 0 i32.const 1025 i32.const 0", "128"},
-		{"poll_oneoff", i4, "i32.const 0 i32.const 0 i32.const 89478486 i32.const 0", "128"}, // 48 times as much is 32 again
+		{"poll_oneoff", i4, "i32.const 0 i32.const 0 i32.const 89478486 i32.const 0", "128"}, // times 48, this overflows to 32
 		{"path_create_directory", i3, "i32.const 3 i32.const 0 i32.const 4096", "108"},
 		{"path_create_directory", i3, "i32.const 3 i32.const 0 i32.const 4097", "137"},
 		{"path_filestat_get", i5, "i32.const 3 i32.const 0 i32.const 0 i32.const 4097 i32.const 0", "137"},

@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// dueContext is a context that the test ends. Its deadline is an hour away.
+// dueContext is a context that ends when the test calls pass. Its deadline is an hour away.
 type dueContext struct {
 	context.Context
 	deadline time.Time
@@ -28,8 +28,8 @@ func newDue(t testing.TB) *dueContext {
 	return &dueContext{Context: t.Context(), deadline: time.Now().Add(time.Hour), over: make(chan struct{})}
 }
 
-// passWhenTraced returns a tracer that ends the context a while after all words were traced, or
-// after patience.
+// passWhenTraced returns a tracer that ends the context soon after all words were traced, or after
+// patience.
 func (c *dueContext) passWhenTraced(also func(probe.TraceEvent), words ...string) probe.Tracer {
 	time.AfterFunc(patience, c.pass)
 	missing := make(map[string]bool)
@@ -70,7 +70,7 @@ func (w *wall) Write([]byte) (int, error) {
 	return 0, net.ErrClosed
 }
 
-// dialHost returns a host with its own dialler.
+// dialHost returns a host that dials with dial.
 func dialHost(t testing.TB, dial func(ctx context.Context) (net.Conn, error)) *wasm.Host {
 	t.Helper()
 	h, err := wasm.New(wasm.Config{
@@ -110,10 +110,10 @@ func wantTimedOut(t *testing.T, got probe.Outcome, err error, timeout time.Durat
 	}
 }
 
-// A guest that waits in a host call at its deadline is unwound before it does anything else. An
-// instance of isolation reset is used again.
+// TestDeadlineUnwindsWaitingGuest checks that a guest that waits in a host call at its deadline is unwound
+// before it does anything else. With isolation reset, its instance is reused.
 func TestDeadlineUnwindsWaitingGuest(t *testing.T) {
-	over := false // a data race, if it were read later
+	over := false // a later read would be a data race
 	trace := func(e probe.TraceEvent) {
 		if over {
 			t.Errorf("traced after the answer: %+v", e)
@@ -155,7 +155,7 @@ func TestDeadlineUnwindsWaitingGuest(t *testing.T) {
 	}
 }
 
-// The target sees one connection and no bytes.
+// TestDeadlineEndsTraffic checks that the target sees one connection and no bytes.
 func TestDeadlineEndsTraffic(t *testing.T) {
 	t.Parallel()
 	const timeout = 250 * time.Millisecond
@@ -178,8 +178,8 @@ func TestDeadlineEndsTraffic(t *testing.T) {
 	}
 }
 
-// countingServer accepts connections and sends nothing. Its functions wait until the connections
-// have ended.
+// countingServer accepts connections and sends nothing. conns and bytes wait until the connections have
+// ended.
 func countingServer(t *testing.T) (conns, bytes func() int64, target probe.Target) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -229,7 +229,8 @@ func TestCancelUnwindsWaitingGuest(t *testing.T) {
 	}
 }
 
-// A metered guest is unwound, so its instance can be reset. wazero closes the instance of another.
+// TestDeadlineOfComputingGuest checks that a metered guest is unwound, so that its instance can be reset.
+// wazero closes the instances of other guests.
 func TestDeadlineOfComputingGuest(t *testing.T) {
 	for _, tc := range []struct {
 		host     *wasm.Host
@@ -252,7 +253,7 @@ func TestDeadlineOfComputingGuest(t *testing.T) {
 	}
 }
 
-// checkedHost returns a host that meters no module.
+// checkedHost returns a host that uses DeadlineChecks for all modules.
 func checkedHost(t testing.TB) *wasm.Host {
 	t.Helper()
 	h, err := wasm.New(wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter, Checks: true})
@@ -267,7 +268,7 @@ func checkedHost(t testing.TB) *wasm.Host {
 	return h
 }
 
-// The guest is unwound within its SDK.
+// TestGoGuestWorksAfterDeadline checks a guest that is unwound while its SDK runs.
 func TestGoGuestWorksAfterDeadline(t *testing.T) {
 	var due *dueContext
 	h := dialHost(t, func(context.Context) (net.Conn, error) {

@@ -1,19 +1,18 @@
-// Package abi is the wire contract between prober and its WebAssembly guests, version 1: the
-// functions that a guest may import, the error numbers that they return, and the JSON
-// documents that both sides exchange. handlers/wasm implements it and sdk uses it; v1.json
-// freezes it.
+// Package abi has version 1 of the contract between prober and its WebAssembly guests: the functions that
+// a guest may import, their error numbers, and the JSON documents that both sides exchange. handlers/wasm
+// implements it, sdk uses it, and v1.json freezes it.
 //
-// Start at contract.go, the imports and exports. request.go and result.go have the two
-// documents of every attempt, documents.go and conninfo.go those of the host functions.
-// document.go writes and reads all of them, with the scanner in json.go: encoding/json would
-// cost a guest more than the rest of a call. ordered.go is a faster way to read requests.
+// Read contract.go first: the imports and exports. request.go and result.go have the two documents of
+// every attempt, documents.go and conninfo.go the documents of host functions. document.go writes and
+// reads all of them with the scanner in json.go, because encoding/json would cost a guest more than the
+// rest of a call. ordered.go has a faster decoder for requests.
 package abi
 
 // Version is the number of the contract. It is part of every import module's name.
 const Version = 1
 
-// The import modules. A guest's imports tell the host its version and the capabilities that
-// it needs, before any of its code runs.
+// The import modules. From a guest's imports, the host knows the version and the capabilities that the
+// guest needs before any of its code runs.
 const (
 	ModuleCore = "prober_v1"
 	ModuleNet  = "prober_v1_net"
@@ -32,7 +31,7 @@ const (
 	ExportStart          = "_start"
 )
 
-// Limits that the host and its guests know.
+// Limits for both the host and its guests.
 const (
 	MaxMessage    = 10 << 10 // bytes of the message
 	MaxResult     = 64 << 10 // bytes of a result document
@@ -40,8 +39,8 @@ const (
 	MaxMetricName = 128      // bytes of a metric's name
 	MaxUnit       = 32       // bytes of a metric's unit
 	MaxKV         = 64 << 10 // bytes of the keys and values of a probe
-	MaxKVKeys     = 1024     // of a probe: each costs the host more than its bytes
-	MaxRedirects  = 10       // hops that an HTTP request may ask for
+	MaxKVKeys     = 1024     // keys of a probe, because a key costs the host more than its bytes
+	MaxRedirects  = 10       // maximum value of HTTPRequest.Redirects
 	MaxEcho       = 65_507   // bytes of the payload of an echo request
 )
 
@@ -69,8 +68,7 @@ const (
 	F64 Type = "f64"
 )
 
-// Func is one function that a guest may import. Functions are only ever added, and
-// a signature never changes.
+// Func is one function that a guest may import. Functions may be added, but signatures never change.
 type Func struct {
 	Module  string `json:"module"`
 	Name    string `json:"name"`
@@ -78,8 +76,8 @@ type Func struct {
 	Results []Type `json:"results"`
 }
 
-// ValidMetricName reports whether a metric may have the name: it matches [a-z_][a-z0-9_]* and
-// has at most [MaxMetricName] bytes.
+// ValidMetricName reports whether name is a valid metric name: it matches [a-z_][a-z0-9_]* and has at most
+// [MaxMetricName] bytes.
 func ValidMetricName(name string) bool {
 	if name == "" || len(name) > MaxMetricName {
 		return false

@@ -14,10 +14,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-var update = flag.Bool("update", false, "write v1.json anew")
+var update = flag.Bool("update", false, "rewrite v1.json")
 
-// TestSignaturesAreFrozen compares the imports with v1.json: functions may be added at the end
-// of a module, and nothing else may change.
+// TestSignaturesAreFrozen compares the imports with v1.json. Functions may only be added at the end of a
+// module.
 func TestSignaturesAreFrozen(t *testing.T) {
 	got, err := json.MarshalIndent(abi.Imports(), "", "  ")
 	if err != nil {
@@ -162,8 +162,8 @@ func TestErrno(t *testing.T) {
 	}
 }
 
-// FuzzDecode compares the decoders with encoding/json: they accept only what it accepts, and
-// read the same.
+// FuzzDecode compares the decoders with encoding/json: they must accept no other documents, and return the
+// same values.
 func FuzzDecode(f *testing.F) {
 	full := request()
 	f.Add(abi.AppendRequest(nil, &full))
@@ -199,7 +199,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// sane returns a request with all strings in UTF-8, as they are after encoding.
+// sane returns the encoded request q with invalid UTF-8 replaced, as the encoder does.
 func sane(q abi.Request) string {
 	return strings.ToValidUTF8(string(abi.AppendRequest(nil, &q)), "\uFFFD")
 }

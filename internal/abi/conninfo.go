@@ -12,8 +12,8 @@ import "time"
 //	         "chainNotAfter": 1800000000}}
 //
 // Timings are in seconds, and dates in seconds since 1970. tls is absent without TLS. peer
-// begins with the server's own certificate. chainNotAfter is when the last of the verified chains
-// expires, with the first of its certificates; 0 if nothing was verified.
+// begins with the server's own certificate. chainNotAfter is the latest expiry of a verified chain, or 0 if
+// nothing was verified. A chain expires with its first certificate that expires.
 type ConnInfo struct {
 	Network           string // "tcp", "udp", "tls" or "unix"
 	Local, Remote     string // addresses
@@ -33,7 +33,7 @@ type Certificate struct {
 	Subject, Issuer     string
 	NotBefore, NotAfter time.Time
 	SANs                []string
-	SHA256              string // of the certificate, hexadecimal
+	SHA256              string // digest of the certificate, in hexadecimal
 	Serial              string // hexadecimal
 }
 
@@ -45,7 +45,7 @@ func (i *ConnInfo) fields() []field {
 	}
 }
 
-// handshake is the duration of the handshake of a [ConnInfo], if it had one.
+// handshake is the TLS handshake's duration in a [ConnInfo], if there is one.
 type handshake ConnInfo
 
 func (i *TLSInfo) fields() []field {

@@ -8,10 +8,10 @@ import (
 
 // Imports returns every function of version 1, by module and in the order of the
 // specification. All numbers are i32 unless the signature says otherwise. A negative
-// result is the negative of an [Errno]; last_error returns its message. "-> len" fills the
-// caller's buffer (buf, cap) and returns the length. If the length is above cap, nothing was
-// written, and the guest calls again with a larger buffer. A timeout is [NonBlocking],
-// [UntilDeadline] or a number of milliseconds above 0.
+// result is a negated [Errno], and last_error returns its message. "-> len" means that the
+// function fills the caller's buffer (buf, cap) and returns the length. If the length is above
+// cap, nothing was written, and the guest calls again with a larger buffer. A timeout is
+// [NonBlocking], [UntilDeadline] or a positive number of milliseconds.
 //
 // prober_v1, which every guest may import:
 //
@@ -108,23 +108,23 @@ const ModuleWASI = "wasi_snapshot_preview1"
 // Signature is the type of a function.
 type Signature struct{ Params, Results []Type }
 
-// Guest is what a module imports and exports.
+// Guest has the imports and exports of a module.
 type Guest struct {
 	Imports []Func               // in the order of the module
-	Exports map[string]Signature // of functions
-	Memory  bool                 // whether a memory is exported as [ExportMemory]
+	Exports map[string]Signature // exported functions
+	Memory  bool                 // a memory is exported as [ExportMemory]
 }
 
-// Command reports whether the guest runs as a program: its manifest asks for that, or it has
-// no other entry point.
+// Command reports whether the guest runs as a program. It does if asked is set, by its manifest, or if
+// it has no other entry point.
 func (g *Guest) Command(asked bool) bool {
 	_, probes := g.Exports[ExportProbe]
 	_, starts := g.Exports[ExportStart]
 	return asked || starts && !probes
 }
 
-// Check returns what breaks the contract: an import that this version does not have, an
-// export that is missing, or a signature. command is what [Guest.Command] returned.
+// Check returns the violations of the contract: unknown imports, missing exports and wrong
+// signatures. command is the result of [Guest.Command].
 func (g *Guest) Check(command bool) (errs []error) {
 	known := Imports()
 	for _, f := range g.Imports {
@@ -160,7 +160,7 @@ func checkImport(known []Func, f Func) error {
 	return differ(fmt.Sprintf("import %s.%s", f.Module, f.Name), got, want)
 }
 
-// checkExport checks an exported function, which must have no parameters and these results.
+// checkExport checks an exported function. It must have no parameters and the given results.
 func (g *Guest) checkExport(name string, results []Type, required bool) error {
 	got, ok := g.Exports[name]
 	switch {
@@ -173,7 +173,7 @@ func (g *Guest) checkExport(name string, results []Type, required bool) error {
 	}
 }
 
-// differ returns an error if the signature of a function is not that of the contract.
+// differ returns an error if the signature of a function differs from the contract.
 func differ(what string, got, want Signature) error {
 	if slices.Equal(got.Params, want.Params) && slices.Equal(got.Results, want.Results) {
 		return nil

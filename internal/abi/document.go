@@ -12,8 +12,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// field is one field of a JSON object, for both directions. to points at its value: see
-// appendValue and scanner.value for the types, of which []field is an object.
+// field is one field of a JSON object, for encoding and decoding. to points to its value. appendValue and
+// scanner.value define the possible types. []field means an object.
 type field struct {
 	name string
 	to   any
@@ -26,7 +26,7 @@ type list struct {
 	add func() ([]field, error)
 }
 
-// listOf returns the array in a slice, with any number of items or up to most.
+// listOf returns a list for a slice. most is the maximum number of items; 0 means no limit.
 func listOf[T any](in *[]T, most int, fields func(*T) []field) list {
 	at := func(i int) []field { return fields(&(*in)[i]) }
 	return list{len: func() int { return len(*in) }, at: at, add: func() ([]field, error) {
@@ -38,7 +38,7 @@ func listOf[T any](in *[]T, most int, fields func(*T) []field) list {
 	}}
 }
 
-// document is a pointer to a T that is a JSON object.
+// document is the constraint for a pointer to a T that is encoded as a JSON object.
 type document[T any] interface {
 	*T
 	fields() []field
@@ -55,7 +55,7 @@ func appendObject(b []byte, fields []field) []byte {
 	return append(b, '}')
 }
 
-// appendValue appends a field. Strings, integers, arrays and maps that are empty are left out, and false.
+// appendValue appends a field. It omits empty strings, arrays and maps, the integer 0, and false.
 func appendValue(b []byte, name string, from any) []byte {
 	switch v := from.(type) {
 	case *string:
@@ -108,7 +108,7 @@ func appendValue(b []byte, name string, from any) []byte {
 	return b
 }
 
-// appendName appends a field's name, and a comma where one is needed.
+// appendName appends a field's name, after a comma if one is needed.
 func appendName(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
@@ -163,7 +163,7 @@ func appendMap(b []byte, name string, strings map[string]string) []byte {
 	return append(b, '}')
 }
 
-// Decode reads a document. It ignores fields that it does not know.
+// Decode reads a document. It ignores unknown fields.
 func Decode[T any, P document[T]](data []byte) (T, error) {
 	var v T
 	s := scanner{data: data}
@@ -171,16 +171,16 @@ func Decode[T any, P document[T]](data []byte) (T, error) {
 	return v, err
 }
 
-// document reads an object that nothing follows.
+// document reads an object, and returns an error if anything follows it.
 func (s *scanner) document(fields []field) error {
-	if err := s.known(fields); err != nil {
+	if err := s.knownFields(fields); err != nil {
 		return err
 	}
 	return s.end()
 }
 
-// known reads an object.
-func (s *scanner) known(fields []field) error {
+// knownFields reads an object with the given fields. Others are ignored, or an error if s is strict.
+func (s *scanner) knownFields(fields []field) error {
 	return s.object(func(name string) error {
 		for i := range fields {
 			if fields[i].name == name {
@@ -194,7 +194,7 @@ func (s *scanner) known(fields []field) error {
 	})
 }
 
-// inField is small enough to be inlined.
+// inField adds the name of a field to err, if err is not nil. It is small enough to be inlined.
 func inField(name string, err error) error {
 	if err == nil {
 		return nil
@@ -248,9 +248,9 @@ func (s *scanner) value(to any) (err error) {
 		return s.list(v)
 	case **TLSInfo:
 		*v = new(TLSInfo)
-		return s.known((*v).fields())
+		return s.knownFields((*v).fields())
 	case []field:
-		return s.known(v)
+		return s.knownFields(v)
 	}
 	return err
 }
@@ -295,7 +295,7 @@ func (s *scanner) stringMap(to *map[string]string) error {
 	})
 }
 
-// rawObject reads an object as it is written. Its bytes stay part of the document.
+// rawObject reads an object without decoding it. The result refers to the bytes of the document.
 func (s *scanner) rawObject(to *[]byte) (err error) {
 	if s.next() != '{' {
 		return s.fail("an object")
@@ -308,7 +308,7 @@ func (s *scanner) list(to list) error {
 	return s.array(func(int) error {
 		fields, err := to.add()
 		if err == nil {
-			err = s.known(fields)
+			err = s.knownFields(fields)
 		}
 		return err
 	})

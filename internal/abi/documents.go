@@ -10,23 +10,22 @@ import "time"
 //	tls://host:port          TLS made by the host, with the options below
 //	unix:///path
 //
-// Without a host and a port, as in tls:// alone, they are the target's. A query sets [Route]:
-// ?ipFamily=4,6&sourceAddress=10.0.0.1. After tls:// it also sets the fields of [TLSOptions]:
-// ?serverName=db.internal&alpn=h2&alpn=http/1.1&verify=none (a ca needs starttls, which has room
-// for it).
+// Without a host and a port, as in "tls://", the target's are used. A query sets the [Route]:
+// ?ipFamily=4,6&sourceAddress=10.0.0.1. With tls:// it also sets the fields of [TLSOptions]:
+// ?serverName=db.internal&alpn=h2&alpn=http/1.1&verify=none. A ca is too long for a URL and needs
+// starttls.
 type DialURL = string
 
-// Route is how a connection to a host with several addresses is made: in the query of a [DialURL],
-// and in an [HTTPRequest].
+// Route selects the addresses of a connection. It is in the query of a [DialURL], and in an [HTTPRequest].
 type Route struct {
-	// IPFamily is one of the values below; "" means any address, in the resolver's order.
+	// IPFamily is one of the values below. "" means any address, in the resolver's order.
 	IPFamily string
-	// SourceAddress is the IP address of this end; "" lets the system choose.
+	// SourceAddress is the local IP address. "" lets the system choose.
 	SourceAddress string
 }
 
-// The values of [Route].IPFamily. The last two use the other family if there is no address of the
-// first.
+// The values of [Route].IPFamily. With the last two, the other family is used if there is no address of the
+// first one.
 const (
 	IPv4Only  = "4"
 	IPv6Only  = "6"
@@ -34,15 +33,15 @@ const (
 	IPv6First = "6,4"
 )
 
-// TLSOptions configures the TLS of a connection: for starttls, in the query of a tls:// URL,
-// and in an [HTTPRequest]. As JSON:
+// TLSOptions configures TLS. It is the argument of starttls, and is also in the query of a tls:// URL and in
+// an [HTTPRequest]. As JSON:
 //
 //	{"serverName": "db.internal", "alpn": ["h2"], "verify": "full", "ca": "-----BEGIN CERTIFICATE…"}
 //
-// Every field may be absent. serverName is the dialed host by default. verify is "full", or
-// "none" to accept any certificate. ca replaces the roots of the system. credentials is the name of
-// a client certificate or authorities that the operator has allowed the plugin to use; the guest
-// never sees them. minVersion and maxVersion are TLS10, TLS11, TLS12 or TLS13.
+// Every field may be absent. The default of serverName is the dialed host. verify is "full", or "none" to
+// accept any certificate. ca replaces the system's certificate authorities. credentials is the name of
+// credentials that the operator has allowed the plugin to use: a client certificate, or certificate
+// authorities. The guest never sees them. minVersion and maxVersion are TLS10, TLS11, TLS12 or TLS13.
 type TLSOptions struct {
 	ServerName             string
 	ALPN                   []string
@@ -71,21 +70,21 @@ func (o *TLSOptions) fields() []field {
 //	 "redirects": 3, "timeoutMs": 500, "tls": {…}, "http2": true, "decompress": "gzip", "ipFamily": "4",
 //	 "sourceAddress": "10.0.0.1", "proxy": "http://proxy.internal:3128", "proxyHeaders": {…}}
 //
-// Only url is required. A URL without a host (http:///healthz, https:///healthz) goes to
-// the probe's target. redirects is how many redirects are followed: 0 by default, at most
-// [MaxRedirects]. Each must be granted. tls is a [TLSOptions]. http2 offers HTTP/2 over TLS.
-// decompress is the encoding of the body that the host undoes: gzip or deflate.
+// Only url is required. A URL without a host (http:///healthz, https:///healthz) goes to the probe's target.
+// redirects is how many redirects are followed: 0 by default, at most [MaxRedirects]. Each must be granted.
+// tls is a [TLSOptions]. http2 offers HTTP/2 over TLS. decompress is the encoding of the body that the host
+// decodes: gzip or deflate.
 type HTTPRequest struct {
 	Method       string
 	URL          string
 	Headers      map[string]string
 	Redirects    int
-	TimeoutMs    int64 // 0: until the deadline
+	TimeoutMs    int64 // 0 means until the deadline
 	TLS          TLSOptions
 	HTTP2        bool
 	Decompress   string
 	Route        Route
-	Proxy        string // http://HOST:PORT; "": none
+	Proxy        string // http://HOST:PORT; "" means none
 	ProxyHeaders map[string]string
 }
 
@@ -112,11 +111,11 @@ func (r *HTTPRequest) fields() []field {
 //	 "phases": {"resolve": 0.002, "connect": 0.004, "tls": 0.01, "processing": 0.03},
 //	 "length": 12, "repeated": [{"name": "set-cookie", "value": "a=1"}, …], "tls": {…}}
 //
-// The names of headers are in lower case, and the values of one name are joined by ", ". repeated
-// has each line of the names that came more than once. url is the last one after redirects.
-// Timings are those of the last hop, in seconds, and phases are sums over all hops: processing is
-// from the connection to the first byte of the answer. length is that of the body before it is
-// decompressed, -1 if it is not known. tls is that of a [ConnInfo], and absent without TLS.
+// The names of headers are in lower case, and the values of one name are joined by ", ". repeated has each
+// line of the names that occurred more than once. url is the final one after redirects. timings are for the
+// last hop, in seconds, and phases are sums over all hops. The phase processing lasts from the connection to
+// the first byte of the answer. length is the size of the body before decompression, or -1 if unknown. tls
+// is as in a [ConnInfo], and absent without TLS.
 type HTTPHead struct {
 	Status                       int
 	Proto, URL, Remote           string
@@ -134,7 +133,7 @@ type HTTPHeader struct{ Name, Value string }
 
 func (h *HTTPHeader) fields() []field { return []field{{"name", &h.Name}, {"value", &h.Value}} }
 
-// HTTPPhases are how long the phases of an exchange took, in all its hops together.
+// HTTPPhases has the durations of the phases of an exchange, each summed over all hops.
 type HTTPPhases struct{ Resolve, Connect, TLS, Processing time.Duration }
 
 func (h *HTTPHead) fields() []field {
@@ -200,8 +199,8 @@ func (r *DNSRecord) fields() []field {
 //	 "dontFragment": true}
 //
 // Every field may be absent. host is a name or an address, by default the probe's target. payload
-// is the number of bytes after the header of ICMP, [DefaultEcho] by default and [MaxEcho] at most.
-// hopLimit is the TTL of IPv4, 1 to 255, by default that of the system.
+// is the number of bytes after the ICMP header, [DefaultEcho] by default and [MaxEcho] at most.
+// hopLimit is 1 to 255, in IPv4 the TTL. Its default is the system's.
 type EchoRequest struct {
 	Host         string
 	Route        Route
@@ -225,9 +224,8 @@ func (r *EchoRequest) fields() []field {
 //	{"local": "10.0.0.1", "remote": "10.0.0.7", "payload": 56, "hopLimit": 64,
 //	 "timings": {"dns": 0.001, "setup": 0.0001, "rtt": 0.002}}
 //
-// local and remote are addresses. hopLimit is that of the reply, as it came; 0 if the system does not
-// tell. Timings are in seconds: to resolve the name, to open the socket, and from the request to the
-// reply.
+// local and remote are addresses. hopLimit is the hop limit of the received reply, or 0 if unknown. timings
+// are in seconds: to resolve the name, to open the socket, and from the request to the reply.
 type EchoReply struct {
 	Local, Remote     string
 	Payload, HopLimit int

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// roundTrip appends a document, which must be JSON, and decodes it again.
+// roundTrip appends a document, checks that the result is valid JSON, and decodes it.
 func roundTrip[T any](t *testing.T, want T, appendTo func([]byte, *T) []byte, decode func([]byte) (T, error)) {
 	t.Helper()
 	doc := appendTo(nil, &want)

@@ -2,8 +2,7 @@ package abi
 
 import "fmt"
 
-// Errno is the error of a host call, as a number of WASI preview 1. The call returns its
-// negative.
+// Errno is the error of a host call: an error number of WASI preview 1. The call returns it negated.
 type Errno int32
 
 // The numbers in use.
@@ -64,5 +63,5 @@ func (e Errno) Error() string {
 // Timeout reports whether e is a timeout. It implements [net.Error].
 func (e Errno) Timeout() bool { return e == ETIMEDOUT || e == EAGAIN }
 
-// Code returns what a host call that fails with e returns.
+// Code returns the result of a host call that fails with e.
 func (e Errno) Code() int32 { return -int32(e) }

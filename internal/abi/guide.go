@@ -1,16 +1,16 @@
 package abi
 
-// GuideEnv is the environment variable with the address of the guide, as HOST:PORT, for a
-// plugin process under test. The guide is the test runner, which simulates the network on the
-// loopback interface: it translates each address that the process dials. Each connection to
-// it carries one [GuideQuestion] and one [GuideAnswer], both as JSON.
+// GuideEnv is the environment variable with the address of the guide, as HOST:PORT, for a plugin process
+// under test. The guide is the test runner. It simulates the network on the loopback interface, and
+// translates each address that the process dials. Each connection to the guide carries one [GuideQuestion]
+// and one [GuideAnswer], both as JSON.
 const GuideEnv = "PROBER_TEST_GUIDE"
 
-// The questions of a process.
+// The values of [GuideQuestion].Ask.
 const (
-	GuideHello     = "hello"     // once, when it starts
-	GuideDial      = "dial"      // where Addr is
-	GuideHandshake = "handshake" // why the handshake of the connection from Addr has failed
+	GuideHello     = "hello"     // sent once, when the process starts
+	GuideDial      = "dial"      // asks for the loopback addresses of Addr
+	GuideHandshake = "handshake" // asks why the handshake of the connection from Addr has failed
 )
 
 // GuideQuestion is a question of a process under test.
@@ -22,13 +22,13 @@ type GuideQuestion struct {
 
 // GuideAnswer is the answer to a [GuideQuestion].
 type GuideAnswer struct {
-	CA         string   `json:",omitempty"` // PEM of the authority that signs the certificates of all peers; answers a hello
-	DNSServers []string `json:",omitempty"` // for lookups, which are dialed like everything else; answers a hello
+	CA         string   `json:",omitempty"` // PEM of the certificate authority of all peers; in the answer to a hello
+	DNSServers []string `json:",omitempty"` // nameservers, which are dialed like all addresses; in the answer to a hello
 
-	// At has the loopback addresses to dial, in this order. "" refuses the connection.
+	// At has the loopback addresses to dial, in order. "" means that the connection is refused.
 	At []string `json:",omitempty"`
 	// Name is the host of the dialed address in the test.
 	Name string `json:",omitempty"`
 
-	Error string `json:",omitempty"` // of a dial: the host does not exist; of a handshake: the reason
+	Error string `json:",omitempty"` // for a dial, that the host does not exist; for a handshake, why it failed
 }

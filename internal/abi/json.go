@@ -9,12 +9,11 @@ import (
 	"unsafe"
 )
 
-// This package does not use encoding/json, which costs a Go guest ten times the call itself,
-// in time and in memory. The cost in a guest depends on the number of branches and calls rather
-// than of bytes: compiled code checks the deadline in every loop, and Go compiles branches to
-// loops.
+// This package does not use encoding/json, which costs a Go guest ten times the time and memory of the call
+// itself. In a guest, the number of branches and calls determines the cost, not the number of bytes:
+// compiled code checks the deadline in every loop, and Go compiles branches to loops.
 
-const maxDepth = 64 // of nested arrays and objects
+const maxDepth = 64 // maximum depth of nested arrays and objects
 
 var (
 	errTruncated = errors.New("unexpected end of JSON")
@@ -24,15 +23,15 @@ var (
 // scanner reads one JSON document from front to back.
 type scanner struct {
 	data  []byte
-	text  string // the same as data, if strings are to be parts of it; if "", they are copied
+	text  string // data as a string; decoded strings are parts of it. If it is "", they are copied
 	pos   int
 	depth int
 
 	strict bool // unknown fields are errors
 }
 
-// transient returns a scanner that does not copy strings. The caller must not keep them after
-// data has changed.
+// transient returns a scanner that does not copy strings. The caller must not use them after data has
+// changed.
 func transient(data []byte) scanner {
 	return scanner{data: data, text: unsafe.String(unsafe.SliceData(data), len(data))}
 }
@@ -55,8 +54,7 @@ func (s *scanner) space() {
 	}
 }
 
-// next skips space and returns the next byte, or 0 at the end. It is small enough to be
-// inlined.
+// next skips white space and returns the next byte, or 0 at the end. It is small enough to be inlined.
 func (s *scanner) next() byte {
 	if s.pos < len(s.data) && s.data[s.pos] > ' ' {
 		return s.data[s.pos]
@@ -72,7 +70,7 @@ func (s *scanner) nextAfterSpace() byte {
 	return s.data[s.pos]
 }
 
-// end returns an error unless only space is left.
+// end returns an error unless only white space is left.
 func (s *scanner) end() error {
 	if s.next() != 0 || s.pos < len(s.data) {
 		return s.fail("the end")
@@ -80,7 +78,8 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// open consumes the first byte of an array or object. If it is empty, open consumes all of it.
+// open consumes the first byte of an array or object. If the array or object is empty, open consumes all of
+// it.
 func (s *scanner) open(open, close byte, what string) (empty bool, err error) {
 	if s.next() != open {
 		return false, s.fail(what)
@@ -97,7 +96,7 @@ func (s *scanner) open(open, close byte, what string) (empty bool, err error) {
 	return true, nil
 }
 
-// ended consumes the byte after a member, and reports whether the array or object has ended.
+// ended consumes the byte after an element, and reports whether the array or object has ended.
 func (s *scanner) ended(close byte) (bool, error) {
 	switch s.next() {
 	case ',':
@@ -248,7 +247,7 @@ func (s *scanner) skip() error {
 	}
 }
 
-// raw consumes any value and returns its bytes, which are part of the document.
+// raw consumes any value and returns its bytes. They are not copied from the document.
 func (s *scanner) raw() ([]byte, error) {
 	s.space()
 	start := s.pos
@@ -258,13 +257,13 @@ func (s *scanner) raw() ([]byte, error) {
 	return s.data[start:s.pos], nil
 }
 
-// Valid reports whether data is one JSON document that is not nested too deeply.
+// Valid reports whether data is one JSON document with at most maxDepth nested levels.
 func Valid(data []byte) bool {
 	s := transient(data)
 	return s.skip() == nil && s.end() == nil
 }
 
-// AppendString appends text to b as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// AppendString appends text to b as a JSON string. Invalid UTF-8 bytes become U+FFFD.
 func AppendString(b []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

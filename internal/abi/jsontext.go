@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// str consumes a string. It scans eight bytes at a time.
+// str consumes a string. It scans eight bytes per step.
 func (s *scanner) str() (string, error) {
 	if s.pos >= len(s.data) || s.data[s.pos] != '"' {
 		if s.next() != '"' {
@@ -32,7 +32,7 @@ func (s *scanner) str() (string, error) {
 	return s.strFrom(start, end)
 }
 
-// strFrom consumes the rest of the string that began at start. There is no special byte before i.
+// strFrom consumes the rest of a string that began at start. There is no special byte before i.
 func (s *scanner) strFrom(start, i int) (string, error) {
 	for ; i < len(s.data); i++ {
 		switch c := s.data[i]; {
@@ -50,15 +50,15 @@ func (s *scanner) strFrom(start, i int) (string, error) {
 	return "", errTruncated
 }
 
-// special sets the top bit of the first of eight bytes that is a quote, a backslash or a
-// control character. Later top bits mean nothing.
+// special returns a word in which the lowest set top bit marks the first byte of w that is a quote, a
+// backslash or a control character. Higher top bits have no meaning.
 func special(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := w^ones*'"', w^ones*'\\'
 	return ((quote-ones)&^quote | (backslash-ones)&^backslash | (w-ones*' ')&^w) & tops
 }
 
-// escaped consumes the rest of the string that began at start. Its first escape is at i.
+// escaped consumes the rest of a string that began at start. The first escape is at i.
 func (s *scanner) escaped(start, i int) (string, error) {
 	out := append([]byte(nil), s.data[start:i]...)
 	for s.pos = i; s.pos < len(s.data); {
@@ -82,7 +82,7 @@ func (s *scanner) escaped(start, i int) (string, error) {
 	return "", errTruncated
 }
 
-// escape consumes one escape after its backslash, and appends what it means.
+// escape consumes one escape after its backslash, and appends the decoded bytes.
 func (s *scanner) escape(out []byte) ([]byte, error) {
 	if s.pos == len(s.data) {
 		return nil, errTruncated
@@ -113,7 +113,7 @@ func (s *scanner) escape(out []byte) ([]byte, error) {
 	return append(out, c), nil
 }
 
-// unicode consumes "uXXXX", and the second half of a surrogate pair.
+// unicode consumes "uXXXX", and also the second half of a surrogate pair.
 func (s *scanner) unicode() (rune, error) {
 	r, err := s.hex4()
 	if err != nil || !utf16.IsSurrogate(r) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Lookup returns the value at a dotted path ("replicas.0.host") in a JSON document. A number
-// is an index into an array. ok is false if there is no value or it is null. If an object has
-// a name twice, the last one counts, as in encoding/json.
+// Lookup returns the value at a dotted path such as "replicas.0.host" in a JSON document. A number is an
+// index into an array. ok is false if there is no value or if it is null. If an object has a name twice, the
+// last one is used, as in encoding/json.
 func Lookup(doc []byte, path string) (value []byte, ok bool) {
 	value = doc
 	for step := range strings.SplitSeq(path, ".") {
@@ -18,7 +18,7 @@ func Lookup(doc []byte, path string) (value []byte, ok bool) {
 	return value, string(value) != "null"
 }
 
-// member returns the value under name in the object or array doc, or nil.
+// member returns the value of name in the object or array doc, or nil.
 func member(doc []byte, name string) (value []byte) {
 	s := transient(doc)
 	take := func(here bool) error {
@@ -41,8 +41,8 @@ func member(doc []byte, name string) (value []byte) {
 	return value
 }
 
-// Text returns a JSON value as config_get does: a string without quotes and escapes,
-// anything else unchanged.
+// Text returns a JSON value in the form of config_get: a string without quotes and escapes, and other values
+// unchanged.
 func Text(value []byte) string {
 	s := scanner{data: value}
 	if s.next() == '"' {

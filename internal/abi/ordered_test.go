@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// fullRequest has every field.
+// fullRequest returns a request with every field set.
 func fullRequest() Request {
 	return Request{
 		ABI:    1,
@@ -31,7 +31,7 @@ func fullRequest() Request {
 	}
 }
 
-// fieldsOf returns a function for each field of a request, which clears it.
+// fieldsOf returns functions that each clear one field of r.
 func fieldsOf(r *Request) []func() {
 	return []func(){
 		func() { r.Plugin.Name = "" }, func() { r.Plugin.Version = "" }, func() { r.Plugin.Digest = "" },
@@ -43,7 +43,8 @@ func fieldsOf(r *Request) []func() {
 	}
 }
 
-// readBoth reads doc with inOrder and decode. What inOrder takes, decode must read the same.
+// readBoth reads doc with inOrder and decode. It checks that they agree if inOrder accepts doc, and reports
+// whether inOrder accepts it.
 func readBoth(t *testing.T, doc []byte) (taken bool) {
 	t.Helper()
 	var got, want Request

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TLSInfoOf describes a handshake of the host. Guests do not link it: crypto/tls is many times
-// their size.
+// TLSInfoOf describes a handshake that the host made. Guests do not link it, because crypto/tls is many
+// times their size.
 func TLSInfoOf(state *tls.ConnectionState) *TLSInfo {
 	info := &TLSInfo{
 		Version:    tls.VersionName(state.Version),
@@ -27,7 +27,8 @@ func TLSInfoOf(state *tls.ConnectionState) *TLSInfo {
 	return info
 }
 
-// chainNotAfter returns when the last of the chains expires, with the first of its certificates.
+// chainNotAfter returns the latest expiry of a chain, in seconds since 1970, or 0 without chains. A chain
+// expires with its first certificate that expires.
 func chainNotAfter(chains [][]*x509.Certificate) (last int64) {
 	for _, chain := range chains {
 		first := int64(0)

@@ -7,8 +7,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Request is the document that request_read returns to a guest: what one attempt is about.
-// Readers ignore fields that they do not know.
+// Request is the document that request_read returns to a guest. It describes one attempt. Readers ignore
+// unknown fields.
 type Request struct {
 	ABI       int
 	Plugin    Plugin
@@ -16,14 +16,14 @@ type Request struct {
 	Target    Target
 	Pod       Pod
 	Container Container
-	Config    []byte // a JSON object; of a decoded request, part of the document
+	Config    []byte // a JSON object; in a decoded request it refers to the document
 	Host      Host
 }
 
 // Plugin describes the guest itself.
 type Plugin struct{ Name, Version, Digest string }
 
-// Probe is the probe whose attempt this is.
+// Probe describes the probe of the attempt.
 type Probe struct {
 	Kind             probe.Kind
 	Attempt          int
@@ -33,7 +33,7 @@ type Probe struct {
 	LastResult       probe.Result
 }
 
-// Target is what is probed. IP is set if Host is an address.
+// Target is the target of the probe. IP is set if Host is an address.
 type Target struct {
 	Host string
 	IP   string
@@ -41,13 +41,13 @@ type Target struct {
 	Unix string
 }
 
-// Pod is the pod whose container is probed.
+// Pod describes the pod of the probed container.
 type Pod struct {
 	Namespace, Name, UID string
 	Labels               map[string]string
 }
 
-// Container is the container that is probed.
+// Container describes the probed container.
 type Container struct {
 	Name, ID string
 	Ports    []probe.Port
@@ -83,8 +83,8 @@ func portFields(p *probe.Port) []field {
 	return []field{{"name", &p.Name}, {"port", &p.Number}, {"protocol", &p.Protocol}}
 }
 
-// AppendRequest appends r to b as JSON. An empty config becomes {}. Every attempt needs it:
-// without the fields of the documents it takes a third of the time.
+// AppendRequest appends r to b as JSON. An empty config becomes {}. It does not use the type field, because
+// every attempt needs it and it so takes a third of the time.
 func AppendRequest(b []byte, r *Request) []byte {
 	b = append(b, `{"abi":`...)
 	b = strconv.AppendInt(b, int64(r.ABI), 10)
@@ -136,9 +136,9 @@ func DecodeRequest(data []byte) (r Request, err error) {
 	return r, err
 }
 
-// Decode reads a request into r, which is zero but for the capacity of its features. data
-// belongs to r from then on: its strings and its config are parts of data, since allocating
-// each would cost a guest more than everything else. It is faster if data has [Room].
+// Decode reads a request into r. r must be zero except for the capacity of its features. The caller must not
+// change data afterwards, because the strings and the config of r refer to it: allocating each would cost a
+// guest more than the rest. Decode is faster if data has [Room] bytes of spare capacity.
 func (r *Request) Decode(data []byte) error {
 	text := unsafe.String(unsafe.SliceData(data), len(data))
 	if cap(data)-len(data) >= Room {
@@ -157,5 +157,5 @@ func (r *Request) decode(data []byte, text string) error {
 	return s.document(r.fields())
 }
 
-// FeatureOutput is the feature of a host whose operator lets probes show what targets send.
+// FeatureOutput is the feature that permits a probe to show data that its target sends.
 const FeatureOutput = "output"

@@ -8,15 +8,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Result is the document that result_write takes. It replaces the calls of message and
-// metric, and has more. Readers ignore fields that they do not know.
+// Result is the document that result_write takes. It can replace calls of message and metric, and has
+// additional fields. Readers ignore unknown fields.
 type Result struct {
 	Result    probe.Result
-	HasResult bool // whether the document has a result, which must be the one that probe returns
+	HasResult bool // the document has a result; it must equal the one that probe returns
 	Message   string
 	Metrics   []probe.Metric
 	Details   []byte // a JSON object, or nil
-	Reason    string // why it is a Failure, a [probe.Reason]
+	Reason    string // the reason for a Failure, a [probe.Reason]
 }
 
 func (r *Result) fields() []field {
@@ -29,15 +29,14 @@ func (r *Result) fields() []field {
 	}
 }
 
-// verdict is the result of a [Result], if it has one.
+// verdict encodes the result in a [Result], if there is one.
 type verdict Result
 
 func metricFields(m *probe.Metric) []field {
 	return []field{{"name", &m.Name}, {"value", &m.Value}, {"unit", &m.Unit}, {"labels", &m.Labels}}
 }
 
-// AppendResult appends r to b as JSON. Metrics that JSON cannot express (NaN, infinities) are
-// left out.
+// AppendResult appends r to b as JSON. It omits metrics that JSON cannot represent: NaN and infinities.
 func AppendResult(b []byte, r *Result) []byte {
 	doc := *r
 	doc.Metrics = slices.DeleteFunc(slices.Clone(r.Metrics), func(m probe.Metric) bool {
@@ -46,8 +45,8 @@ func AppendResult(b []byte, r *Result) []byte {
 	return Append(b, &doc)
 }
 
-// AppendOutcome appends the result document of out. If that is longer than the contract
-// allows, it leaves out what the host would cut.
+// AppendOutcome appends the result document for out. If the document is longer than the contract allows, it
+// omits the parts that the host would cut.
 func AppendOutcome(b []byte, out probe.Outcome) []byte {
 	r := Result{Message: out.Output, Metrics: out.Metrics, Details: []byte(out.Details), Reason: string(out.Reason)}
 	doc := AppendResult(b, &r)
@@ -60,11 +59,10 @@ func AppendOutcome(b []byte, out probe.Outcome) []byte {
 	return AppendResult(b, &r)
 }
 
-// DecodeResult reads a result and checks it against the limits of the contract. The result
-// does not refer to data.
+// DecodeResult reads a result and checks the limits of the contract. The result does not refer to data.
 func DecodeResult(data []byte) (Result, error) { return decodeResult(scanner{data: data}) }
 
-// DecodeStrictResult is [DecodeResult] that returns an error for unknown fields.
+// DecodeStrictResult is like [DecodeResult], but returns an error for unknown fields.
 func DecodeStrictResult(data []byte) (Result, error) {
 	return decodeResult(scanner{data: data, strict: true})
 }
@@ -86,7 +84,7 @@ func decodeResult(s scanner) (Result, error) {
 	return r, nil
 }
 
-// CheckMetric returns an error if m breaks a limit of the contract.
+// CheckMetric returns an error if m violates a limit of the contract.
 func CheckMetric(m probe.Metric) error {
 	switch {
 	case !ValidMetricName(m.Name):

@@ -14,18 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Max is the most bytes of an address.
+// Max is the maximum length of an address in bytes.
 const Max = 2048
 
 // ErrLong is the error of an address that is longer than [Max].
 var ErrLong = fmt.Errorf("the address has more than %d bytes", Max)
 
-// Address is where a target is. It is a host with or without a port, or a URL.
+// Address is the address of a target: a host with or without a port, or a URL.
 type Address struct {
 	Host   string // an IP address or a name
 	Port   int    // 0 for none
-	Scheme string // of a URL: "http" or "https"; "" if it is none
-	Path   string // of a URL, with its query; "" for none
+	Scheme string // "http" or "https" for a URL; "" otherwise
+	Path   string // path of a URL, with its query; "" for none
 }
 
 // Parse parses HOST, HOST:PORT, [IPV6]:PORT, IPV6 or a URL.
@@ -94,7 +94,8 @@ func hostPort(host, port string) (a Address, err error) {
 	return a, nil
 }
 
-// PodHost returns the host in lower case, as a pod has it: an IP address without a zone, or a host name.
+// PodHost returns the host in the form that is valid for a pod: an IP address without a zone, or a host name in lower
+// case.
 func (a *Address) PodHost() (string, error) {
 	host := strings.ToLower(strings.TrimSuffix(a.Host, "."))
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -114,8 +115,8 @@ func (a *Address) ProbePort() int {
 	return cmp.Or(a.Port, map[string]int{"http": 80, "https": 443}[a.Scheme])
 }
 
-// ConfigURL returns the field url of a plugin's config for a target that is a URL. It has no host, so that it is
-// of the target, and the path of url, the field before, if the target has none.
+// ConfigURL returns the field url of a plugin's config for a target that is a URL. url is the field in the config of
+// the group. The result has no host, so that the plugin uses the target. It has the path of url if the target has none.
 func (a *Address) ConfigURL(url string) string {
 	path := a.Path
 	if path == "" {
@@ -128,8 +129,8 @@ func (a *Address) ConfigURL(url string) string {
 	return a.Scheme + "://" + orSlash(path)
 }
 
-// WithoutPassword returns an address that may be shown: without the user and the password of a URL,
-// whether or not it is valid.
+// WithoutPassword returns an address without the user and the password of a URL, for display. The URL need not be
+// valid.
 func WithoutPassword(text string) string {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {

@@ -385,16 +385,16 @@ func hasExample(t *testing.T, file string) bool {
 	return strings.HasSuffix(parsed.Name.Name, "_test") && len(doc.Examples(parsed)) > 0
 }
 
-// docs/embedding.md has a row for each function that a program may give to the core: the methods of its interfaces and
-// of handlers, and the fields of its configs.
+// docs/embed/callbacks.md has a row for each function that a program may give to the core: the methods of its
+// interfaces and of handlers, and the fields of its configs.
 func TestCallbacksAreListed(t *testing.T) {
 	atRoot(t)
-	text, err := os.ReadFile("docs/embedding.md")
+	text, err := os.ReadFile("docs/embed/callbacks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "\n## What prober calls\n")
-	table, _, _ = strings.Cut(table, "\n### ")
+	_, table, _ := strings.Cut(string(text), "\n# What prober calls\n")
+	table, _, _ = strings.Cut(table, "\n#")
 	listed := make(map[string]bool)
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]*) \|`).FindAllStringSubmatch(table, -1) {
 		for _, name := range regexp.MustCompile("`(?:[a-z]+\\.)?([A-Z][A-Za-z]*\\.[A-Z][A-Za-z]*)`").FindAllStringSubmatch(row[1], -1) {
@@ -406,7 +406,7 @@ func TestCallbacksAreListed(t *testing.T) {
 		for _, name := range p.Scope().Names() {
 			for _, callback := range callbacksOf(p.Scope().Lookup(name)) {
 				if count++; !listed[callback] {
-					t.Errorf("%s.%s is not in the table of docs/embedding.md", p.Name(), callback)
+					t.Errorf("%s.%s is not in the table of docs/embed/callbacks.md", p.Name(), callback)
 				}
 			}
 		}

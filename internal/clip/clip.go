@@ -1,5 +1,5 @@
-// Package clip cuts texts that are too long to be shown or kept. It cuts no character, and drops bytes that
-// are not UTF-8 from the texts that it cuts.
+// Package clip truncates texts that are too long to be shown or kept. It does not split characters, and drops invalid
+// UTF-8 from the texts that it truncates.
 package clip
 
 import (
@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Bytes returns the beginning of text, of at most most bytes.
+// Bytes returns the beginning of text, at most most bytes.
 func Bytes(text string, most int) string { return Marked(text, most, "") }
 
-// Text is [Bytes] with "…" at the end of a text that was cut, which is part of most.
+// Text is [Bytes] with "…" at the end of a truncated text. The "…" counts for most.
 func Text(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -18,12 +18,12 @@ func Text(text string, most int) string {
 	return Marked(text, most-len("…"), "…")
 }
 
-// Marked is [Bytes] with mark after a text that was cut, beyond most.
+// Marked is [Bytes] with mark after a truncated text. The mark does not count for most.
 func Marked(text string, most int, mark string) string {
 	if len(text) <= most {
 		return text
 	}
-	end := most // before a character that would be cut, so that ToValidUTF8 need not copy valid text
+	end := most // move before a split character, so that ToValidUTF8 need not copy valid text
 	for end > 0 && most-end < utf8.UTFMax && !utf8.RuneStart(text[end]) {
 		end--
 	}

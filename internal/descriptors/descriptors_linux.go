@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Of close_range(2). The number is the same on every processor but MIPS, where no call has it.
+// Constants of close_range(2). The number is the same on every processor except MIPS, where it is unused.
 const (
 	sysCloseRange     = 436
 	closeRangeCloexec = 1 << 2

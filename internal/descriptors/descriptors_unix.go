@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package descriptors keeps programs from inheriting the file descriptors that this program was
-// started with, except its three streams. Files that Go opens are never inherited.
+// Package descriptors prevents child processes from inheriting file descriptors with which this program was
+// started, except the three standard streams. Files that Go opens are never inherited.
 package descriptors
 
 import (
@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// mostUnlisted is how many descriptors are marked if the system does not list them.
+// mostUnlisted is the number of descriptors that are marked if the system cannot list the open ones.
 const mostUnlisted = 4096
 
-// closeOnExec marks the descriptors that the folder dir lists.
+// closeOnExec marks the descriptors listed in the folder dir.
 func closeOnExec(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

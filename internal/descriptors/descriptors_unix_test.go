@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inheritable returns a descriptor that a child would inherit.
+// inheritable returns a file descriptor that child processes inherit.
 func inheritable(t *testing.T) int {
 	t.Helper()
 	null, err := os.Open(os.DevNull)

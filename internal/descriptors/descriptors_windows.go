@@ -1,4 +1,4 @@
-// Package descriptors does nothing here: on Windows, Go lets programs inherit only their three
+// Package descriptors does nothing on Windows: Go lets child processes inherit only the three standard
 // streams.
 package descriptors
 

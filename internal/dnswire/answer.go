@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Bounds of one answer.
+// Limits of one answer.
 const (
 	MaxRecords = 1000
 	MaxText    = 256 << 10 // bytes of the names and data of all records
@@ -20,8 +20,8 @@ const (
 )
 
 var (
-	// ErrStray is the error of a message that does not answer the question. It may come from
-	// anyone.
+	// ErrStray is the error of a message that does not answer the question. Anyone may have sent
+	// such a message.
 	ErrStray = errors.New("not an answer to the question")
 
 	errBroken = errors.New("a malformed record")
@@ -30,7 +30,7 @@ var (
 // Answer is the answer of a server.
 type Answer struct {
 	Code      int  // the RCODE; see [CodeName]
-	Truncated bool // the whole answer must be asked for over TCP; Records is empty
+	Truncated bool // the query must be repeated over TCP; Records is empty
 	Records   []Record
 }
 
@@ -44,8 +44,8 @@ type Record struct {
 
 const formatError = 1
 
-// Read decodes a message that answers q. tcp is true if it was received over TCP. Records of types
-// that cannot be asked for are left out. The error is [ErrStray], or says what is wrong with the
+// Read decodes a message that answers q. tcp is true if it was received over TCP. Records of
+// unsupported types are left out. The error is [ErrStray], or describes the malformed
 // answer.
 func (q *Question) Read(msg []byte, tcp bool) (Answer, error) {
 	r := reader{msg: msg}
@@ -106,7 +106,7 @@ type header struct {
 	name          string
 	number, class uint16
 	ttl           uint32
-	end           int // of its data
+	end           int // end of its data
 }
 
 func (r *reader) header() header {
@@ -141,7 +141,7 @@ func (r *reader) records(n uint16) (records []Record, err error) {
 	return records, nil
 }
 
-// extendedCode returns the upper bits of the code from EDNS version 0, 0 if there are none.
+// extendedCode returns the upper bits of the code from the EDNS(0) record; 0 if there is none.
 func (r *reader) extendedCode(authorities, additionals uint16) int {
 	for i := range int(authorities) + int(additionals) {
 		h := r.header()
@@ -197,8 +197,8 @@ func (r *reader) name() string {
 	return ""
 }
 
-// label writes a label, with bytes that are not plain text as \DDD. A label with a dot is an error,
-// since it would look like two labels.
+// label writes a label. It escapes spaces, quotes, backslashes and non-printable bytes as \DDD. A label with a
+// dot is an error, since it would look like two labels.
 func (r *reader) label(b *strings.Builder, label []byte) {
 	for _, c := range label {
 		switch {

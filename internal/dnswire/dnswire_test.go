@@ -134,7 +134,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Only EDNS version 0 has bits of the code.
+// Only EDNS version 0 extends the code.
 func TestReadExtendedCode(t *testing.T) {
 	q := question(t, "db.test", "A")
 	for ttl, want := range map[uint32]int{1 << 24: 19, 1<<24 | 1<<16: 3, 1 << 15: 3} {
@@ -162,7 +162,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		edit func(m *dnsmessage.Message)
-		want string // "": it is accepted
+		want string // error; "" if the message is accepted
 	}{
 		"another id":         {func(m *dnsmessage.Message) { m.ID++ }, dnswire.ErrStray.Error()},
 		"a question":         {func(m *dnsmessage.Message) { m.Response = false }, dnswire.ErrStray.Error()},
@@ -233,7 +233,7 @@ func FuzzRead(f *testing.F) {
 			if err == nil && asked && h.Class == dnsmessage.ClassINET {
 				_, err = p.Answer()
 			} else if err == nil {
-				err = p.SkipAnswer() // it knows types that cannot be asked for
+				err = p.SkipAnswer() // dnsmessage knows more types
 			}
 			if err != nil {
 				t.Fatalf("%x: dnsmessage: %v", msg, err)

@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// types are the names of the record types that can be asked for, by their numbers.
+// types has the names of the supported record types, by number.
 var types = map[uint16]string{
 	1: "A", 2: "NS", 5: "CNAME", 6: "SOA", 12: "PTR", 15: "MX", 16: "TXT", 28: "AAAA", 33: "SRV",
 }
 
 const (
 	classINET = 1
-	typeOPT   = 41   // of EDNS
-	datagram  = 1232 // the most bytes of an answer over UDP, which EDNS tells the server
+	typeOPT   = 41   // EDNS
+	datagram  = 1232 // maximum size of an answer over UDP, announced with EDNS
 )
 
 // Question is the question of a lookup.
 type Question struct {
 	id     uint16
-	number uint16 // of the type
+	number uint16 // number of the type
 	name   string // in lower case, without a trailing dot; "" is the root
 }
 
-// NewQuestion returns the question for the records of name that have type typ; "" means A.
+// NewQuestion returns the question for the records of name with type typ; "" means A.
 func NewQuestion(name, typ string, id uint16) (Question, error) {
 	q := Question{id: id, name: strings.ToLower(strings.TrimSuffix(name, "."))}
 	for label := range strings.SplitSeq(q.name, ".") {
@@ -56,8 +56,8 @@ func (q *Question) String() string {
 	return types[q.number] + " " + q.name
 }
 
-// Pack returns the message with the question. If edns is true, it tells the server how long an
-// answer may be, which some old servers refuse.
+// Pack returns the message with the question. If edns is true, it announces the maximum size of an
+// answer with EDNS, which some old servers refuse.
 func (q *Question) Pack(edns bool) []byte {
 	b := binary.BigEndian.AppendUint16(make([]byte, 0, 512), q.id)
 	additional := byte(0)
@@ -80,12 +80,12 @@ func (q *Question) Pack(edns bool) []byte {
 	return b
 }
 
-// Framed returns msg with its length, as it is sent over TCP.
+// Framed returns msg with its length as prefix, for TCP.
 func Framed(msg []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...)
 }
 
-// Unframed returns the first message of data that was received over TCP. ok is false if it is not
+// Unframed returns the first message in data received over TCP. ok is false if it is not
 // complete.
 func Unframed(data []byte) (msg []byte, ok bool) {
 	if len(data) < 2 {

@@ -194,7 +194,8 @@ func TestABIExamples(t *testing.T) {
 		}
 	}
 	for _, m := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(source(t, abiFile), -1) {
-		if _, err := os.Stat(filepath.Join("docs", m[1])); err != nil {
+		path, _, _ := strings.Cut(m[1], "#")
+		if _, err := os.Stat(filepath.Join("docs", path)); err != nil {
 			t.Error(err)
 		}
 	}

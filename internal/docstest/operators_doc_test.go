@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// sections are the folders of docs with pages for operators.
-var sections = []string{"docs/start", "docs/probe", "docs/see", "docs/alert", "docs/secure", "docs/plugins"}
+// sections are the folders of docs with pages.
+var sections = []string{"docs/start", "docs/probe", "docs/see", "docs/alert", "docs/secure", "docs/plugins", "docs/embed"}
 
 // operatorsPages returns the files of all pages in sections.
 func operatorsPages(t *testing.T) []string {
@@ -44,11 +45,12 @@ func pagesIn(t *testing.T, folders ...string) (files []string) {
 	return files
 }
 
-// TestPagesHaveFrontMatter checks that each page of a section has a weight, a title and a description, and that the
-// title is its first heading. The _index.md of a section needs only a title and a weight.
+// TestPagesHaveFrontMatter checks that each page of a section and each page of reference has a weight, a title and a
+// description, and that the title is its first heading. The _index.md of a section needs only a title and a weight.
 func TestPagesHaveFrontMatter(t *testing.T) {
 	atRoot(t)
-	for _, file := range append(operatorsPages(t), pagesIn(t, kubernetesSection, "docs/migration", "docs/performance")...) {
+	files := append(operatorsPages(t), pagesIn(t, kubernetesSection, "docs/migration", "docs/performance")...)
+	for _, file := range append(files, referencePages(t)...) {
 		page, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -69,6 +71,16 @@ func TestPagesHaveFrontMatter(t *testing.T) {
 			t.Errorf("%s: the front matter has %+v; the title must be the first heading", file, front)
 		}
 	}
+}
+
+// referencePages returns the files of the pages in docs itself, without its README.md.
+func referencePages(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(files, func(file string) bool { return file == "docs/README.md" })
 }
 
 func TestOperatorsPagesNameOnlyKnownMetrics(t *testing.T) {
@@ -101,9 +113,16 @@ func TestOperatorsPagesHaveValidConfigs(t *testing.T) {
 	for _, file := range operatorsPages(t) {
 		for _, text := range blocks(t, file, "yaml") {
 			checked++
-			if strings.Contains(text, "\nkind: Pod\n") {
+			var err error
+			switch {
+			case strings.Contains(text, "\nkind: Pod\n"):
 				checkBuiltinPod(t, text)
-			} else if _, err := config.Parse(file, []byte(text)); err != nil {
+			case strings.Contains(text, "\nkind: Plugin\n"):
+				_, err = plugin.ParseManifest(file, []byte(text))
+			default:
+				_, err = config.Parse(file, []byte(text))
+			}
+			if err != nil {
 				t.Error(err)
 			}
 		}

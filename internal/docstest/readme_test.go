@@ -145,9 +145,13 @@ var (
 func TestGoBlocksCompile(t *testing.T) {
 	atRoot(t)
 	source, count := blockPreamble, 0
-	for _, file := range []string{"README.md", "docs/embedding.md"} {
+	files, err := filepath.Glob("docs/embed/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append([]string{"README.md"}, files...) {
 		for _, block := range blocks(t, file, "go") {
-			if strings.HasPrefix(block, "package") || strings.HasPrefix(block, "Probe(") {
+			if strings.HasPrefix(block, "package") || strings.HasPrefix(block, "Probe(") || strings.HasPrefix(block, "func ") {
 				continue
 			}
 			count++

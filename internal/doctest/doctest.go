@@ -1,18 +1,19 @@
-// Package doctest runs the commands of a documentation page and compares their output.
+// Package doctest runs the commands of documentation pages and compares their output.
 //
-// It reads two kinds of fenced blocks. ```console has commands, each after "$ ", and their output with
-// standard error: "…" matches the rest of a word or line, or alone on a line any lines. "(exit 2)" is
-// an exit code other than 0. A language and a path, as in ```go queue/main.go, is a file to write.
+// It reads two kinds of fenced blocks. A ```console block has commands, each after "$ ", and their combined output.
+// In the output, "…" matches the rest of a word or line, or any lines if it is alone on a line. "(exit 2)" is a
+// nonzero exit code. A block with a language and a path, as in ```go queue/main.go, is a file to write.
 //
 // A word after console changes how the commands of the block run:
 //
-//   - background starts each command, waits until its output begins as on the page, and leaves it running.
-//     It gets an interrupt after the last block, and must end. A command without output is not waited for.
+//   - background starts each command, waits until its output begins as on the page, and leaves it running. The end of
+//     the test interrupts it, and waits for its end. A command without output on the page is not waited for.
 //   - eventually runs each command again until its output matches, for at most a minute.
-//   - rust, or any other toolchain, runs the block only if the toolchain is there.
+//   - rust, or any other toolchain, runs the block only if the toolchain is available.
 package doctest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +30,9 @@ import (
 
 // Page is a page and the environment of its commands.
 type Page struct {
-	File string   // of Markdown
-	Dir  string   // in which its commands run
-	Env  []string // of the commands
+	File string   // path of the Markdown file
+	Dir  string   // working directory of its commands
+	Env  []string // environment of its commands
 	Has  func(toolchain string) bool
 	Here *strings.Replacer // replaces texts of the page, such as ports; nil for none
 }
@@ -38,10 +40,46 @@ type Page struct {
 // patience limits each wait for an output.
 const patience = time.Minute
 
-var fenced = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+var (
+	fenced  = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+	console = regexp.MustCompile("(?m)^```console\\b")
+	weight  = regexp.MustCompile(`(?m)\A---\n(?:.+\n)*weight: (\d+)\n`)
+)
 
-// Run runs the page from top to bottom.
-func Run(t *testing.T, p Page) {
+// InFolder returns the pages of folder that have commands, in the order of the weights in their front matter.
+// Run may run them one after the other in one directory.
+func InFolder(t *testing.T, folder string) (files []string) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(folder, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := make(map[string]int)
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !console.Match(text) {
+			continue
+		}
+		m := weight.FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("%s has no weight", file)
+		}
+		if weights[file], err = strconv.Atoi(string(m[1])); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		files = append(files, file)
+	}
+	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(weights[a], weights[b]) })
+	return files
+}
+
+// Run runs the page from top to bottom, and returns the number of commands that ran. Commands of toolchains that
+// p.Has does not report are left out.
+func Run(t *testing.T, p Page) (commands int) {
+	t.Helper()
 	read, err := os.ReadFile(p.File)
 	if err != nil {
 		t.Fatal(err)
@@ -50,29 +88,35 @@ func Run(t *testing.T, p Page) {
 	if p.Here != nil {
 		text = p.Here.Replace(text)
 	}
-	commands := 0
+	found := 0
 	for _, at := range fenced.FindAllStringSubmatchIndex(text, -1) {
 		info, body := strings.Fields(text[at[2]:at[3]]), text[at[4]:at[5]]
 		line := 1 + strings.Count(text[:at[4]], "\n")
 		switch {
-		case slices.Equal(info, []string{"console", "background"}):
-			commands += p.console(t, line, body, p.background)
-		case slices.Equal(info, []string{"console", "eventually"}):
-			commands += p.console(t, line, body, p.eventually)
 		case len(info) > 0 && info[0] == "console":
-			if len(info) == 1 || p.Has(info[1]) {
-				commands += p.console(t, line, body, func(t *testing.T, command, _ string) string { return p.shell(t, command) })
+			found++
+			run := func(t *testing.T, command, _ string) string { return p.shell(t, command) }
+			switch {
+			case len(info) == 1:
+			case info[1] == "background":
+				run = p.background
+			case info[1] == "eventually":
+				run = p.eventually
+			case !p.Has(info[1]):
+				continue
 			}
+			commands += p.console(t, line, body, run)
 		case len(info) == 2:
 			p.write(t, info[1], body)
 		}
 	}
-	if commands == 0 {
-		t.Errorf("%s: no command was run", p.File)
+	if found == 0 {
+		t.Errorf("%s has no commands", p.File)
 	}
+	return commands
 }
 
-// Files returns the files that a page has, by their paths.
+// Files returns the files in a page, by path.
 func Files(t *testing.T, page string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -98,8 +142,8 @@ func (p Page) write(t *testing.T, path, body string) {
 	}
 }
 
-// console runs the commands of a block and returns how many there were. The function run gets a command and the
-// output on the page, and returns the output of the command.
+// console runs the commands of a block and returns their number. run gets a command and its output on the page, and
+// returns its output.
 func (p Page) console(t *testing.T, line int, body string, run func(t *testing.T, command, want string) (got string)) (commands int) {
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 	for i := 0; i < len(lines); {
@@ -184,7 +228,7 @@ func (p Page) background(t *testing.T, command, want string) string {
 	return want
 }
 
-// Like reports whether got matches the output on a page. The package comment has the rules.
+// Like reports whether got matches want, the output on a page. See the package comment for the rules.
 func Like(want, got string) bool {
 	if want == "" {
 		return got == ""

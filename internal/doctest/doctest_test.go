@@ -3,6 +3,7 @@ package doctest_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,4 +44,22 @@ func TestRunBackgroundEventually(t *testing.T) {
 		t.Fatal(err)
 	}
 	doctest.Run(t, doctest.Page{File: page, Dir: dir, Env: os.Environ(), Here: strings.NewReplacer("FILE", "file")})
+}
+
+func TestInFolderSortsByWeight(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.md":      "---\ntitle: A\nweight: 20\n---\n# A\n```console\n$ true\n```\n",
+		"b.md":      "---\ntitle: B\nweight: 3\ndescription: b\n---\n# B\n```console rust\n$ true\n```\n",
+		"no.md":     "---\ntitle: No commands\nweight: 1\n---\n# No commands\n```sh\ntrue\n```\n",
+		"other.txt": "```console\n$ true\n```\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := doctest.InFolder(t, dir)
+	if want := []string{filepath.Join(dir, "b.md"), filepath.Join(dir, "a.md")}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

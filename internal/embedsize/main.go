@@ -1,6 +1,6 @@
-// Embedsize writes the tables of docs/embedding.md that say what a program pays for each entry point
-// of prober: its size, the modules of others that it links, and what they change in its go.mod. It also
-// writes docs/size.md: what our own programs consist of, see weights.go.
+// Embedsize writes the tables of docs/embed/size.md with the cost of each entry point of prober for a
+// program: its size, the third-party modules that it links, and the changes in its go.mod. It also
+// writes docs/size.md, with the sizes of the parts of prober's own programs; see weights.go.
 package main
 
 import (
@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-//go:generate go run . ../../docs/embedding.md ../../docs/size.md
+//go:generate go run . ../../docs/embed/size.md ../../docs/size.md
 
-// program is one that embeds prober: a folder of testdata.
+// program is a program that embeds prober: a folder of testdata.
 type program struct {
 	dir  string
 	uses string // for the table
@@ -117,8 +117,8 @@ func table(sizes map[string]string) (string, error) {
 	return b.String(), nil
 }
 
-// modulesOf lists the modules of others that p links: by their names if prober requires them
-// itself, and the rest by their number.
+// modulesOf lists the third-party modules that p links. It names direct dependencies of prober, and counts
+// the rest.
 func modulesOf(p program) (string, error) {
 	out, err := run("list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}={{.Indirect}}{{end}}{{end}}", p.pkg())
 	if err != nil {
@@ -153,7 +153,7 @@ const (
 	last                = "<!-- The end of the table. -->\n"
 )
 
-// replace returns page with its tables made anew, with the given sizes.
+// replace returns page with new tables, with the given sizes.
 func replace(page string, sizes map[string]string) (string, error) {
 	t, err := table(sizes)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestTablesAreCurrentExceptForSizes(t *testing.T) {
-	page, err := os.ReadFile("../../docs/embedding.md")
+	page, err := os.ReadFile("../../docs/embed/size.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestTablesAreCurrentExceptForSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(page)); diff != "" {
-		t.Errorf("docs/embedding.md is not current: run `make docs` (-want +got)\n%s", diff)
+		t.Errorf("docs/embed/size.md is not current: run `make docs` (-want +got)\n%s", diff)
 	}
 }
 

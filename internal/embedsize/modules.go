@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// entries are the packages that embedders import, and whose imports the table of requirements counts.
+// entries are the packages that embedders import, in the table of requirements.
 var entries = []string{"core/group", "core/manager", "handlers/builtin", "handlers/wasm", "handlers/shipped", "metrics", "agent", "sdk"}
 
-// goMod is the part of the output of go mod edit -json that is used here.
+// goMod is a part of the output of go mod edit -json.
 type goMod struct {
 	Module  struct{ Path string }
 	Go      string
@@ -34,8 +34,8 @@ func readGoMod(dir string) (goMod, error) {
 	return m, json.Unmarshal([]byte(out), &m)
 }
 
-// embedder makes a module in dir that requires the prober in root alone, and imports entry of it. It
-// returns how many modules of others the import links, and what the go command adds to go.mod for it.
+// embedder creates a module in dir that requires only the prober in root, and imports its package entry. It
+// returns how many third-party modules the import links, and the requirements that the go command adds to go.mod.
 func embedder(dir, root string, prober goMod, entry string) (linked int, added []requirement, err error) {
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	if err != nil {
@@ -64,8 +64,8 @@ func embedder(dir, root string, prober goMod, entry string) (linked int, added [
 	return len(slices.Compact(modules)), slices.DeleteFunc(m.Require, func(r requirement) bool { return ours(r.Path) }), nil
 }
 
-// requirements returns the table of what an import of each entry point changes in a go.mod. It names
-// the modules that prober requires itself, and counts the rest.
+// requirements returns the table of the changes in a go.mod by an import of each entry point. It names the
+// modules in prober's own go.mod, and counts the rest.
 func requirements() (string, error) {
 	root, err := run("list", "-m", "-f", "{{.Dir}}")
 	if err != nil {
@@ -93,7 +93,7 @@ func requirements() (string, error) {
 	return b.String(), nil
 }
 
-// names lists the requirements of added that prober has itself, with their versions, and counts the rest.
+// names lists the requirements of added that are also in prober's go.mod, with their versions, and counts the rest.
 func names(prober goMod, added []requirement) string {
 	var named []string
 	for _, r := range added {

@@ -1,5 +1,5 @@
-// Package endless has guests of WebAssembly that compute for ever, each in its own way, for tests
-// and benchmarks of the deadline.
+// Package endless has WebAssembly guests with various endless computations, for tests and benchmarks of the
+// deadline.
 package endless
 
 import (
@@ -10,7 +10,7 @@ import (
 // Guest is a module in the binary format. Its function probe never returns, and it has 32 MiB of
 // memory.
 type Guest struct {
-	Name   string // of what it does
+	Name   string // describes the computation
 	Module []byte
 }
 
@@ -20,13 +20,12 @@ const (
 	Shallow = 1_500 // wazero's interpreter allows 2,000
 )
 
-// The instructions of the bodies, and parts of them. A body has two locals of type i32, of which
-// it uses the first one.
+// Instructions and parts of function bodies. A body has two locals of type i32, and uses the first one.
 const (
-	get, set, tee  = "\x20\x00", "\x21\x00", "\x22\x00" // of the local
+	get, set, tee  = "\x20\x00", "\x21\x00", "\x22\x00" // the local
 	zero, one, all = "\x41\x00", "\x41\x01", "\x41\x7f" // all bits
 	drop           = "\x1a"
-	call           = "\x10\x02" // of callee
+	call           = "\x10\x02" // callee
 	add, mul, mask = "\x6a", "\x6c", "\x71"
 	triple         = get + "\x41\x03" + mul + set
 	odd            = get + one + "\x72"                    // the local with its lowest bit
@@ -60,7 +59,7 @@ func Guests(depth int) []Guest {
 	}
 }
 
-// dispatch is a br_table of n ways, each of which computes.
+// dispatch returns a br_table with n targets, each with a computation.
 func dispatch(n int) string {
 	var b strings.Builder
 	b.WriteString(strings.Repeat("\x02\x40", n) + get + zero + mul + "\x0e" + unsigned(n-1))
@@ -74,9 +73,9 @@ func dispatch(n int) string {
 // loop returns a guest that repeats a body.
 func loop(body, callee string) []byte { return guest("\x03\x40"+body+"\x0c\x00\x0b", callee) }
 
-// guest returns a guest whose function probe has a body. Function 0 is log_enabled of the host, 1
-// is probe, 2 is callee, which takes and returns an i32. A table of 8 entries has the functions 0
-// and 2 in turns. Type 1 is theirs.
+// guest returns a guest whose function probe has the given body. Function 0 is the host's log_enabled, 1
+// is probe, and 2 is callee, which takes and returns an i32. A table of 8 entries alternates between the functions 0
+// and 2, which have type 1.
 func guest(body, callee string) []byte {
 	return []byte("\x00asm\x01\x00\x00\x00" +
 		section(1, "\x02\x60\x00\x01\x7f\x60\x01\x7f\x01\x7f") +
@@ -91,9 +90,10 @@ func section(id byte, body string) string { return string(id) + sized(body) }
 
 func sized(body string) string { return unsigned(len(body)) + body }
 
-// unsigned and constant are numbers of LEB128; a constant is signed.
+// unsigned returns n in unsigned LEB128.
 func unsigned(n int) string { return string(binary.AppendUvarint(nil, uint64(n))) }
 
+// constant returns an i32.const instruction with n in signed LEB128.
 func constant(n int) string {
 	encoded := unsigned(n)
 	if last := len(encoded) - 1; encoded[last]&0x40 != 0 { // the sign

@@ -1,5 +1,5 @@
-// Package explain formats what a handler reports beside its verdict: what an attempt waited
-// for at its deadline, and the beginning of an answer. Both go into the details of the
+// Package explain formats the details that a handler reports in addition to its result: the operation that
+// was in progress at the deadline of an attempt, and the beginning of a response. They go into the details of the
 // outcome, and never into its output, which is the text of an event.
 package explain
 
@@ -16,19 +16,19 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// MaxBody is the most bytes that are shown of an answer, after it was escaped.
+// MaxBody is the maximum number of bytes that are shown of a response, after escaping.
 const MaxBody = 256
 
-// Wait is what an attempt was doing at its deadline.
+// Wait describes the operation of an attempt at its deadline.
 type Wait struct {
 	Call  string        // "read", "dial", "tls", "exec"; "guest" for a guest that was not in a call
 	Where string        // the address or the command; may be empty
 	Doing string        // "" means waiting
 	For   time.Duration // since the call began
-	Saw   []string      // what is known about the peer
+	Saw   []string      // observations about the peer
 }
 
-// The most bytes of a Where, and of a Wait as text.
+// Maximum length in bytes of Where, and of a Wait as text.
 const (
 	maxWhere = 2 << 10
 	maxWait  = 4 << 10
@@ -66,7 +66,7 @@ func (w *Wait) Event() probe.TraceEvent {
 	return probe.TraceEvent{Type: probe.TraceWait, Name: w.Call, Detail: oneLine(detail), Duration: w.For}
 }
 
-// Report adds w to the details of out, and emits it.
+// Report adds w to the details of out, and emits it as an event.
 func (w *Wait) Report(t probe.Tracer, out *probe.Outcome) {
 	t.Emit(w.Event())
 	d := Read(out.Details)
@@ -74,7 +74,7 @@ func (w *Wait) Report(t probe.Tracer, out *probe.Outcome) {
 	out.Details = d.String()
 }
 
-// Round rounds a duration for people to read.
+// Round rounds a duration for display.
 func Round(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Millisecond:
@@ -86,7 +86,7 @@ func Round(d time.Duration) time.Duration {
 	}
 }
 
-// Bytes returns how many bytes went over a connection.
+// Bytes returns a text with the number of bytes sent and received over a connection.
 func Bytes(sent, received int64) string {
 	unit := "bytes"
 	if sent == 1 {
@@ -95,10 +95,11 @@ func Bytes(sent, received int64) string {
 	return fmt.Sprintf("%d %s sent, %d received", sent, unit, received)
 }
 
-// maxLine is the most bytes of a line of output that are quoted.
+// maxLine is the maximum number of bytes of a quoted line of output.
 const maxLine = 100
 
-// Output returns how much a command wrote, and its last line. The caller has redacted text.
+// Output returns a text with the number of bytes that a command wrote, and its last line. The caller has redacted
+// text.
 func Output(text string) string {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
@@ -108,21 +109,20 @@ func Output(text string) string {
 	return fmt.Sprintf(`%d bytes of output, the last line "%s"`, len(text), Excerpt(last, maxLine))
 }
 
-// CPU returns how much processor time a command used of the time that it took, without its
-// children: that distinguishes a busy loop from a sleep.
+// CPU returns a text with the CPU time of a command without its children, and its relation to the elapsed time. That
+// distinguishes a busy loop from a sleep.
 func CPU(used, took time.Duration) string {
 	what := "it waited"
 	switch {
 	case used > took/2:
 		what = "it computed"
-	case used > took/10: // on a busy host it may not have got more
+	case used > took/10: // a busy host may not have given it more
 		what = "it computed some of the time"
 	}
 	return what + ": " + Round(used).String() + " of processor time, without its children"
 }
 
-// Command returns a command on one line, with its words quoted where a shell would split or expand
-// them.
+// Command returns a command on one line. It quotes words that a shell would split or expand.
 func Command(words []string) string {
 	special := func(r rune) bool {
 		plain := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
@@ -138,7 +138,7 @@ func Command(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// maxShort is about how many bytes of a command [ShortCommand] has: a pod may have one of 256 KiB.
+// maxShort is the approximate maximum length of [ShortCommand] in bytes. A pod may have a command of 256 KiB.
 const maxShort = 1 << 10
 
 // ShortCommand returns the beginning of [Command].
@@ -158,7 +158,7 @@ type Details struct {
 	Body    string `json:"body,omitzero"`    // see [Excerpt]
 }
 
-// String returns d as a JSON object, "" if it is empty.
+// String returns d as a JSON object; "" if it is empty.
 func (d Details) String() string {
 	if d == (Details{}) {
 		return ""
@@ -167,8 +167,8 @@ func (d Details) String() string {
 	return string(text)
 }
 
-// Read returns the Details in the details of an outcome. A field that a plugin uses for a value of
-// another type is left out.
+// Read returns the Details in the details of an outcome. It ignores a field of another type, which a plugin may have
+// set.
 func Read(details string) Details {
 	var fields struct{ Waiting, Body json.RawMessage }
 	if details == "" || json.Unmarshal([]byte(details), &fields) != nil {
@@ -184,9 +184,9 @@ func text(raw json.RawMessage) (s string) {
 	return s
 }
 
-// Excerpt returns the beginning of text, in at most most bytes. Characters that are not printable
-// and bytes that are not UTF-8 are escaped as %q does, and a backslash is doubled: no text can move
-// a cursor or break a line. A cut ends in "…", which counts.
+// Excerpt returns the beginning of text, in at most most bytes. Non-printable characters and invalid UTF-8 are
+// escaped as %q does, and backslashes are doubled, so that no text can move a cursor or break a line. A
+// truncated text ends in "…", which counts.
 func Excerpt(text string, most int) string {
 	const mark = "…"
 	var b strings.Builder

@@ -123,7 +123,7 @@ func TestCommandQuotesWordsForShell(t *testing.T) {
 	}
 }
 
-func TestShortCommandIsTheBeginning(t *testing.T) {
+func TestShortCommandIsTruncated(t *testing.T) {
 	long := strings.Repeat("é", 10_000)
 	for _, words := range [][]string{nil, {"a", "b c"}, {long}, {"sh", "-c", long, "x"}, slices.Repeat([]string{"word"}, 10_000)} {
 		whole, short := explain.Command(words), explain.ShortCommand(words)
@@ -133,7 +133,7 @@ func TestShortCommandIsTheBeginning(t *testing.T) {
 	}
 }
 
-// A rounded duration has few digits, and is never 0 for one of a microsecond or more.
+// A rounded duration has few digits, and is not 0 for a duration of at least a microsecond.
 func FuzzRoundIsShort(f *testing.F) {
 	for _, d := range []time.Duration{0, 499, 500, time.Microsecond, 99_999, 100_000, 9_999_999, 10_000_000, time.Second, time.Hour, 1<<63 - 1} {
 		f.Add(int64(d))

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// OneLine returns text as one line for a terminal: a space for each control character and line
-// break, and U+FFFD for what is not UTF-8 and for what changes the direction of text.
+// OneLine returns text as one line for a terminal. It replaces control characters and line breaks by spaces, and
+// invalid UTF-8 and characters that change the direction of text by U+FFFD.
 func OneLine(text string) string {
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "\ufffd")
 	return strings.Map(func(r rune) rune {
@@ -20,7 +20,7 @@ func OneLine(text string) string {
 	}, text)
 }
 
-// Task returns the name of a task: "namespace/pod/container", without the parts that are "".
+// Task returns the name of a task: "namespace/pod/container", without leading and trailing parts that are "".
 func Task(namespace, pod, container string) string {
 	return strings.Trim(strings.Join([]string{namespace, pod, container}, "/"), "/")
 }

@@ -8,33 +8,33 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Decision is what a sentence about a probe is made of: its thresholds, its decided result, and what
-// the last tick did to it. Results are the words of the API: "success", "failure" and "unknown".
+// Decision is the input of a sentence about a probe: its thresholds, its decided result, and the effect of its
+// last tick. Results are the words of the API: "success", "failure" and "unknown".
 type Decision struct {
 	Kind             probe.Kind
 	SuccessThreshold int
 	FailureThreshold int
-	Restarts         bool // a failure of liveness and startup restarts the container
+	Restarts         bool // a failed liveness or startup probe restarts the container
 	Task             bool // the text is about a task, not about a container in a pod
 	Decided          string
-	Gate             string // why no attempts are made, by the text of a worker's gate; "" if some are
-	Skipped          string // why the ticks since the last one were skipped, as in metrics; "" for none
+	Gate             string // why no attempts are made: the text of a worker's gate; "" if attempts are made
+	Skipped          string // why ticks since the last attempt were skipped, as in metrics; "" if none were
 	Next             time.Time
 	Window           time.Duration // how long after Next the attempt may come
-	Last             *Tick         // of the present container; nil before the first
+	Last             *Tick         // last tick of the present container; nil before the first
 }
 
-// Tick is what the thresholds made of a tick.
+// Tick is the effect of a tick on the thresholds.
 type Tick struct {
 	Result      probe.Result
-	Error       bool // there was no verdict
-	HostTrouble bool // because of the agent's own host
+	Error       bool // the attempts returned errors
+	HostTrouble bool // the errors are faults of the agent's own host
 	Counted     bool
-	As          string // what it counted as
-	Run         int    // consecutive equal results, with this one
-	Threshold   int    // of them decide
-	Before      string // decided
-	After       string
+	As          string // the result that it counted as
+	Run         int    // consecutive equal results, including this one
+	Threshold   int    // the number of equal results that decides
+	Before      string // decided result before the tick
+	After       string // decided result after the tick
 }
 
 const (
@@ -60,7 +60,7 @@ func (d *Decision) Sentence(now time.Time) string {
 	}
 }
 
-// next is the end of the sentence.
+// next returns the end of the sentence, about the next attempt.
 func (d *Decision) next(now time.Time) string {
 	if d.Next.IsZero() {
 		return ""
@@ -82,7 +82,7 @@ func (d *Decision) next(now time.Time) string {
 	return fmt.Sprintf("; the next attempt is in %v", wait)
 }
 
-// counted says what a tick that counts did to the run of equal results.
+// counted returns the effect of a tick that counts on the run of equal results.
 func (d *Decision) counted() string {
 	t := d.Last
 	var b strings.Builder
@@ -128,7 +128,7 @@ func (d *Decision) container() string {
 	return "container"
 }
 
-// pod returns the word for what the probed container is part of.
+// pod returns the word for the pod of the probed container.
 func (d *Decision) pod() string {
 	if d.Task {
 		return "task"
@@ -143,7 +143,7 @@ func (d *Decision) opposite() string {
 	return success
 }
 
-// needed says how many equal results it takes to decide another one.
+// needed returns how many equal results are needed to decide result.
 func (d *Decision) needed(result string) string {
 	n := d.SuccessThreshold
 	if result == failure {
@@ -155,7 +155,7 @@ func (d *Decision) needed(result string) string {
 	return fmt.Sprintf("%s in a row make it %s%s", several(n, result), result, d.effect(result))
 }
 
-// effect says what a decided result does.
+// effect returns the consequence of a decided result.
 func (d *Decision) effect(result string) string {
 	switch {
 	case result == failure && d.Kind == probe.Readiness:
@@ -173,7 +173,7 @@ func (d *Decision) effect(result string) string {
 	}
 }
 
-// gated says why no attempts are made.
+// gated returns why no attempts are made.
 func (d *Decision) gated() string {
 	gate, _, _ := strings.Cut(d.Gate, ",")
 	switch {
@@ -210,8 +210,8 @@ func (d *Decision) gated() string {
 	}
 }
 
-// Paused is the sentence of a probe that somebody has paused: who, until when if the pause ends by itself, and why.
-// by and reason may be "".
+// Paused returns the sentence about a paused probe: who paused it, why, and when the pause ends. by and reason may
+// be "". until is zero if the pause does not end by itself.
 func Paused(decided, by, reason string, until, now time.Time) string {
 	var b strings.Builder
 	b.WriteString("paused")

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Terminals and logs show only so much of a text on a line.
+// Limits of the texts on a line.
 const (
 	maxName   = 32
 	maxDetail = 2000 // bytes
@@ -22,9 +22,8 @@ func Attempt(n string) string {
 	return fmt.Sprintf("attempt %s of at most %d", n, probe.MaxAttempts)
 }
 
-// WriteEvents writes events as a table, one line each. Names and details come from handlers and their
-// targets, and cannot change a terminal. With bars, each phase and call has a bar whose length is its
-// part of them all.
+// WriteEvents writes events as a table, one line each. It escapes names and details, since they come from handlers
+// and their targets. With bars, each phase and call has a bar in proportion to its share of their total duration.
 func WriteEvents(w io.Writer, events []probe.TraceEvent, bars bool) error {
 	width, total := 12, time.Duration(0)
 	for i := range events {
@@ -57,13 +56,13 @@ func WriteEvents(w io.Writer, events []probe.TraceEvent, bars bool) error {
 	return err
 }
 
-// timed reports whether the duration of e is a part of that of its attempt. That of a wait is part of
-// a phase or a call.
+// timed reports whether the duration of e counts for the total. The duration of a wait is already part of a phase or a
+// call.
 func timed(e *probe.TraceEvent) bool { return e.Type == probe.TracePhase || e.Type == probe.TraceCall }
 
 func short(text string) string { return clip.Marked(OneLine(text), maxDetail, "...") }
 
-// Verdict says in one sentence what a probe would make of the result of a single attempt.
+// Verdict returns a sentence about the effect that the result of a single attempt would have in a probe.
 func Verdict(result probe.Result, err error) string {
 	switch {
 	case err != nil:

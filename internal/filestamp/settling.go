@@ -2,14 +2,14 @@ package filestamp
 
 import "time"
 
-// maxSettle is how long files may keep changing before the change is due.
+// maxSettle is how long a change is delayed while files keep changing.
 const maxSettle = 2 * time.Second
 
 // Settling decides when a change of files is due, so that files are not read while they are
 // being written. The zero value is ready to use.
 type Settling struct {
 	last  string    // the stamp at the last call
-	since time.Time // when a change was first seen that is not due yet; zero for none
+	since time.Time // when a change that is not due yet was first seen; zero for none
 }
 
 // Due reports whether a change is due now. stamp is the stamp of the files now, and known the

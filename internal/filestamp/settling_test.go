@@ -13,7 +13,7 @@ func TestSettlingDue(t *testing.T) {
 	const poll = 500 * time.Millisecond
 	for _, c := range []struct {
 		name   string
-		stamps string // of the files, one a poll; what was due is known from then on
+		stamps string // stamp of the files at each poll; a stamp that was due becomes the known one
 		want   []int  // the polls at which a change is due
 	}{
 		{"no change", "aaaa", nil},

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// identity is what the system knows of a file that nobody can choose, and its owner. It is zero on a
-// system without it.
+// identity has the owner of a file, and properties that programs cannot set. It is zero on systems without
+// them.
 type identity struct {
-	device, inode uint64 // another file with the same size and time differs in these
+	device, inode uint64 // differ from another file with the same size and time
 	owner         uint32
-	changed       int64 // when it was last changed, in ns: a program that writes it can set the other time back
+	changed       int64 // change time in ns; unlike the modification time, programs cannot set it
 }
 
-// Write adds a line with what decides whether the file at path can be used: its size, times,
-// identity, mode and owner. info and err are the results of [os.Stat].
+// Write writes a line with the size, times, identity, mode and owner of the file at path. info and err are the
+// results of [os.Stat].
 func Write(b *strings.Builder, path string, info os.FileInfo, err error) {
 	if err != nil {
 		fmt.Fprintf(b, "%q %v\n", path, err)
@@ -25,7 +25,7 @@ func Write(b *strings.Builder, path string, info os.FileInfo, err error) {
 	fmt.Fprintf(b, "%q %d %d %d %d %d %v %d\n", path, info.Size(), info.ModTime().UnixNano(), id.changed, id.device, id.inode, info.Mode(), id.owner)
 }
 
-// Of returns the stamp of the file at path, or of the file that a link at path leads to.
+// Of returns the stamp of the file at path. It follows symbolic links.
 func Of(path string) string {
 	var b strings.Builder
 	info, err := os.Stat(path)
@@ -33,7 +33,7 @@ func Of(path string) string {
 	return b.String()
 }
 
-// Same reports whether the file of was and is would have the same stamp. nil stands for no file.
+// Same reports whether was and is describe the same file with the same stamp. nil means no file.
 func Same(was, is os.FileInfo) bool {
 	if was == nil || is == nil {
 		return was == is

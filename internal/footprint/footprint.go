@@ -1,11 +1,11 @@
-// Package footprint gives back the memory that only the start of a program took.
+// Package footprint returns memory to the system that a program used only at its start.
 package footprint
 
 import "runtime/debug"
 
-// Settle gives unused memory of the heap back to the system, and on Linux the pages of the program file
-// that are in memory: pages that are used again come back from the page cache. Call it when a program
-// that runs for long has started. It takes a garbage collection.
+// Settle returns unused heap memory to the system, and on Linux also the resident pages of the program file,
+// which are loaded from the page cache when they are used again. Call it after the start of a long-running
+// program. It runs a garbage collection.
 func Settle() {
 	debug.FreeOSMemory()
 	releaseProgram()

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/internal/footprint"
 )
 
-// resident returns the kilobytes of the program file that are in the memory of this process.
+// resident returns the size of the resident pages of the program file in kilobytes.
 func resident(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -34,8 +34,8 @@ func TestSettleReleasesPagesOfTheProgram(t *testing.T) {
 	}
 }
 
-// TestSettleKeepsChangedPages maps the program file once more, and changes a page before it protects the
-// mapping: a loader does so with the relocations of a position-independent program.
+// TestSettleKeepsChangedPages maps the program file again, and changes a page before it makes the mapping read-only. A
+// loader does the same with the relocations of a position-independent program.
 func TestSettleKeepsChangedPages(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

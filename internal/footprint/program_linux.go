@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// releaseProgram unmaps the pages of the program file that nobody can change and nobody has changed. The
-// initialization of packages and the reading of configs have touched most of them, and an agent that
-// runs uses a third.
+// releaseProgram releases the resident pages of read-only mappings of the program file. Package
+// initialization and configuration touch most of these pages, but a running agent needs only a third.
 func releaseProgram() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -21,13 +20,13 @@ func releaseProgram() {
 		return
 	}
 	defer maps.Close()
-	var start, end uintptr // of the mapping that the lines are about; 0 for one that stays
+	var start, end uintptr // the present mapping; 0 if it must stay
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
 		switch {
 		case len(fields) < 3:
 		case fields[0] == "Anonymous:" && fields[1] == "0" && start != 0:
-			// A page with relocations, as position-independent programs have, is anonymous, and would be lost.
+			// Only mappings without anonymous pages: pages with relocations are anonymous, and would be lost.
 			_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, start, end-start, syscall.MADV_DONTNEED)
 		case !strings.HasSuffix(fields[0], ":"):
 			start, end = 0, 0
@@ -38,7 +37,7 @@ func releaseProgram() {
 	}
 }
 
-// addresses reads START-END; both are 0 if they cannot be read.
+// addresses parses START-END. It returns 0, 0 for an invalid text.
 func addresses(text string) (start, end uintptr) {
 	first, last, _ := strings.Cut(text, "-")
 	a, err := strconv.ParseUint(first, 16, strconv.IntSize)

@@ -2,5 +2,5 @@
 
 package footprint
 
-// releaseProgram does nothing: these systems do not say which pages are unchanged.
+// releaseProgram does nothing: these systems do not report which pages are unchanged.
 func releaseProgram() {}

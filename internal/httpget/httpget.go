@@ -1,4 +1,4 @@
-// Package httpget has the kubelet's rules of an httpGet action, which probes and hooks share: its URL, its
+// Package httpget implements the kubelet's rules for an httpGet action, which probes and hooks share: its URL, its
 // headers, and the redirects that are followed.
 package httpget
 
@@ -14,12 +14,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// maxRedirects is how many redirects a request follows at most.
+// maxRedirects is the maximum number of redirects that a request follows.
 const maxRedirects = 10
 
-// URL returns the URL of path, which may have a query, at host, a HOST or HOST:PORT. The scheme is spelled as
-// in the Kubernetes API, http by default. URL ignores a scheme and host in path, so that no path leads to another target.
-// A path that cannot be parsed is used as it is.
+// URL returns the URL for path, which may have a query, on host, a HOST or HOST:PORT. The scheme is spelled as
+// in the Kubernetes API, and defaults to http. URL ignores a scheme and host in path, so that path cannot change the
+// target. A path that cannot be parsed is used literally.
 func URL(scheme, host, path string) (*url.URL, error) {
 	scheme = strings.ToLower(cmp.Or(scheme, "http"))
 	if scheme != "http" && scheme != "https" {
@@ -30,14 +30,14 @@ func URL(scheme, host, path string) (*url.URL, error) {
 		u = &url.URL{Path: path}
 	}
 	u.Scheme, u.Host = scheme, host
-	if u, err = url.Parse(u.String()); err != nil { // which gives "healthz" its slash
+	if u, err = url.Parse(u.String()); err != nil { // adds a leading slash to a path such as "healthz"
 		return nil, fmt.Errorf("path: %w", err)
 	}
 	return u, nil
 }
 
-// Describe returns u for people, without its user, its password and its fragment. A u without a host is of
-// the target at address, as [probe.Target.Address] has it.
+// Describe returns u for people, without its user, its password and its fragment. If u has no host, address is
+// used, in the format of [probe.Target.Address].
 func Describe(u url.URL, address string) string {
 	u.User, u.Opaque, u.Fragment, u.RawFragment = nil, "", "", "" // an opaque URL may be USER:PASSWORD@HOST
 	if u.Host != "" || u.Scheme == "" && u.Path != "" && u.Path[0] != '/' {
@@ -57,11 +57,11 @@ func Describe(u url.URL, address string) string {
 	return strings.TrimPrefix(u.String(), "//")
 }
 
-// ports are those that URLs of a scheme need not have.
+// ports has the default port of each scheme.
 var ports = map[string]string{"http": "80", "https": "443"}
 
-// Header returns a copy of h with canonical names, and with defaults for Accept and User-Agent. They are not
-// sent if they are given as "".
+// Header returns a copy of h with canonical names, and with defaults for Accept and User-Agent. If h sets one of
+// these to "", it is not sent.
 func Header(h http.Header, userAgent string) http.Header {
 	c := make(http.Header, len(h)+2)
 	for _, name := range slices.Sorted(maps.Keys(h)) {
@@ -80,8 +80,8 @@ func Header(h http.Header, userAgent string) http.Header {
 	return c
 }
 
-// CheckRedirect follows redirects that stay on the host of the first request: the answer of another host says
-// nothing about the target, and its headers are not for that host. The port and the scheme may change.
+// CheckRedirect follows redirects to the host of the first request. The port and the scheme may change. The response
+// of another host says nothing about the target, and must not receive the request's headers.
 func CheckRedirect(req *http.Request, via []*http.Request) error {
 	if req.URL.Hostname() != via[0].URL.Hostname() {
 		return http.ErrUseLastResponse

@@ -29,7 +29,7 @@ func TestHeaderDefaults(t *testing.T) {
 	for name, c := range map[string]struct{ given, want http.Header }{
 		"none":        {nil, http.Header{"Accept": {"*/*"}, "User-Agent": {"a"}}},
 		"others":      {http.Header{"accept": {"x", "y"}, "USER-AGENT": {"b"}}, http.Header{"Accept": {"x", "y"}, "User-Agent": {"b"}}},
-		"empty":       {http.Header{"Accept": {""}, "User-Agent": {""}}, http.Header{"User-Agent": {""}}}, // which net/http does not send
+		"empty":       {http.Header{"Accept": {""}, "User-Agent": {""}}, http.Header{"User-Agent": {""}}}, // net/http does not send an empty User-Agent
 		"other names": {http.Header{"x-a": {"1"}}, http.Header{"Accept": {"*/*"}, "User-Agent": {"a"}, "X-A": {"1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,10 +1,11 @@
-// Package joined takes apart and prints what errors.Join has joined.
+// Package joined splits and prints errors made by errors.Join.
 package joined
 
 import "strings"
 
-// Errors returns the errors that err joins, at any depth: err itself if it joins none, and none
-// if err is nil. An error that says more than those it wraps, as one of several %w does, joins none.
+// Errors returns the errors that err joins, at any depth. It returns err itself if err joins none, and nil
+// if err is nil. An error whose text has more than the joined texts, such as one of fmt.Errorf with several %w, counts
+// as one error.
 func Errors(err error) []error {
 	list, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -10,7 +10,7 @@ import (
 )
 
 // kill kills the processes whose environment has a variable that begins with one of
-// marks. It returns how many it found, and how many of them it is not permitted to kill.
+// marks. It returns how many it found, and how many of them it was not permitted to kill.
 func kill(marks []string) (found, refused int) {
 	for _, pid := range processes() {
 		if !isMarked(pid, marks) {
@@ -24,14 +24,14 @@ func kill(marks []string) (found, refused int) {
 	return found, refused
 }
 
-// Numbers of system calls that package syscall does not have. They are the same on
-// every processor but MIPS, where no call has them: see end.
+// Numbers of system calls that are not in package syscall. They are the same on
+// every processor except MIPS, where they are unused; see end.
 const (
 	sysPidfdSendSignal = 424
 	sysPidfdOpen       = 434
 )
 
-// end kills pid if still returns true: the number may have been reused.
+// end kills pid if still returns true. The check is needed because the process ID may have been reused.
 func end(pid int, still func() bool) error {
 	fd, _, errno := syscall.Syscall(sysPidfdOpen, uintptr(pid), 0, 0)
 	switch {
@@ -78,8 +78,8 @@ func isMarked(pid int, marks []string) bool {
 	})
 }
 
-// maxEnviron is the most bytes that are read of an environment. exec takes no larger one, but a
-// process can declare all of its memory to be its environment later.
+// maxEnviron is the maximum number of bytes that are read of an environment. exec accepts no larger environment, but
+// a process can later declare all of its memory as its environment.
 const maxEnviron = 8 << 20
 
 func environ(pid int) ([]byte, error) {

@@ -1,6 +1,7 @@
-// Package marked ends processes by a variable in their environment, which procgroup.NewMark makes.
+// Package marked ends processes by a variable in their environment, made by procgroup.NewMark.
 //
-// The shim of a container has it, and starts before all other packages do: it imports little.
+// The shim of a container imports this package, and runs before most packages are initialized. So this package must
+// have few imports.
 package marked
 
 import (
@@ -8,15 +9,15 @@ import (
 	"time"
 )
 
-// endLimit is how long [End] goes on if processes keep starting new ones.
+// endLimit limits the duration of [End] if processes keep starting new ones.
 const endLimit = 2 * time.Second
 
 // End kills the processes whose environment has a variable that begins with one of
-// marks, and the processes that they start meanwhile. It returns how many are left. A mark
-// that is empty marks nothing.
+// marks, and the processes that they start meanwhile. It returns how many are left. Empty marks are
+// ignored.
 func End(marks ...string) (left int) {
 	marks = slices.DeleteFunc(slices.Clone(marks), func(mark string) bool { return mark == "" })
-	const rounds = 2 // that find nothing: one may miss a process that is just starting
+	const rounds = 2 // scans without a result before it ends: one scan may miss a starting process
 	deadline := time.Now().Add(endLimit)
 	for quiet := 0; quiet < rounds; {
 		found, refused := kill(marks)
@@ -28,7 +29,7 @@ func End(marks ...string) (left int) {
 			return found
 		}
 		quiet = 0
-		time.Sleep(time.Millisecond) // until they have ended
+		time.Sleep(time.Millisecond) // let them end
 	}
 	return 0
 }

@@ -24,7 +24,12 @@ func main() {
 	}
 }
 
-const head = `# Metrics
+const head = `---
+title: Metrics
+weight: 60
+description: Every metric of a running agent, with its labels.
+---
+# Metrics
 
 <!-- Written by ` + "`make docs`" + ` from metrics/families.go and metrics/agentmetrics. Do not edit. -->
 

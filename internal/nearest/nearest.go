@@ -1,8 +1,8 @@
-// Package nearest finds the known name that is most like a misspelt one.
+// Package nearest finds the known name that is closest to a misspelled one.
 package nearest
 
-// Name returns the known name with the fewest edits from name: at most two, and fewer than either
-// has bytes. It returns "" if there is none.
+// Name returns the known name with the smallest edit distance to name: at most two, and less than the length of
+// the longer name. It returns "" if there is none.
 func Name(name string, known []string) string {
 	best, bestDistance := "", 3
 	for _, k := range known {
@@ -13,7 +13,7 @@ func Name(name string, known []string) string {
 	return best
 }
 
-// distance is the Levenshtein distance of a and b, in bytes.
+// distance returns the Levenshtein distance of a and b, in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

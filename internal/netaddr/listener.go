@@ -19,7 +19,7 @@ func Reaches(listener, to netip.AddrPort) bool {
 	return false
 }
 
-// isLocal reports whether addr is one of this host.
+// isLocal reports whether addr is an address of this host.
 func isLocal(addr netip.Addr) bool {
 	if addr.IsLoopback() || addr.IsUnspecified() {
 		return true

@@ -1,5 +1,4 @@
-// Package netaddr classifies IP addresses. Its classes decide which addresses a guest or a registry
-// may lead to.
+// Package netaddr classifies IP addresses, to decide to which addresses a guest or a registry may connect.
 package netaddr
 
 import (
@@ -15,8 +14,8 @@ const (
 	// Private addresses are RFC 1918, unique local, shared (RFC 6598) and site-local.
 	Private
 	Loopback
-	// Metadata addresses are link-local, or those where clouds serve the metadata and
-	// credentials of their machines.
+	// Metadata addresses are link-local addresses, and other addresses at which clouds serve metadata and
+	// credentials to their machines.
 	Metadata
 	// NoHost addresses are unspecified, multicast, broadcast or invalid.
 	NoHost
@@ -29,7 +28,7 @@ var (
 	broadcast   = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 )
 
-// metadata are the addresses of metadata services that are not link-local.
+// metadata has the addresses of metadata services that are not link-local.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),      // AWS: metadata, DNS, time, pod identity
 	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
@@ -37,7 +36,7 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
 	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
 	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
-	localNAT64,                                  // the site decides where the IPv4 address is in it (RFC 8215)
+	localNAT64,                                  // each site chooses the position of the IPv4 address (RFC 8215)
 }
 
 // Plain returns addr without a zone, and an IPv4-mapped address as IPv4.
@@ -60,7 +59,7 @@ func ClassOf(addr netip.Addr) Class {
 	}
 }
 
-// Nearest returns the class of all [Forms] of addr that is nearest to the host.
+// Nearest returns the class nearest to the host among all [Forms] of addr.
 func Nearest(addr netip.Addr) Class {
 	nearest := Public
 	for _, form := range Forms(addr) {
@@ -87,7 +86,7 @@ var (
 	compatible = netip.MustParsePrefix("::/96")           // RFC 4291
 )
 
-// Forms returns addr, plain, and every IPv4 address that it leads to by translation or through a
+// Forms returns the plain addr, and every IPv4 address that it may reach by translation or through a
 // tunnel. Network-specific prefixes of a site (RFC 6052) cannot be recognized.
 func Forms(addr netip.Addr) []netip.Addr {
 	addr = Plain(addr)
@@ -105,7 +104,7 @@ func Forms(addr netip.Addr) []netip.Addr {
 		add(7, 9, 10, 11)  // 56
 		add(9, 10, 11, 12) // 64
 		add(12, 13, 14, 15)
-		// At most one of them is meant, and it is the address of a host.
+		// At most one of them is the intended address. It must be the address of a host.
 		forms = slices.DeleteFunc(forms, func(a netip.Addr) bool { return ClassOf(a) == NoHost })
 	case sixToFour.Contains(addr):
 		add(2, 3, 4, 5)

@@ -48,8 +48,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// The table is that of RFC 6052, section 2.4, with the prefixes moved below that of RFC 8215. Only
-// one of the layouts is meant in each row.
+// The table is from RFC 6052, section 2.4, with prefixes moved into the prefix of RFC 8215. Each row is meant
+// for only one of the layouts.
 func TestFormsRFC6052(t *testing.T) {
 	want := netip.MustParseAddr("192.0.2.33")
 	for _, text := range []string{

@@ -1,3 +1,3 @@
-// Package netnstest makes network namespaces for tests. They need root; without it a test is skipped,
-// and says so.
+// Package netnstest creates network namespaces for tests. They need root; without it, the test is skipped
+// with a message.
 package netnstest

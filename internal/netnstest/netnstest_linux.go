@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Net is a network namespace, whose only link is a loopback interface. It lasts until the end of its test.
+// Net is a network namespace with only a loopback interface. It exists until the end of its test.
 type Net struct {
-	// Path leads to the namespace.
+	// Path is the path of the namespace.
 	Path  string
 	calls chan func()
 }
 
-// New makes a namespace.
+// New creates a namespace.
 func New(t testing.TB) *Net {
 	t.Helper()
 	n := &Net{calls: make(chan func())}
@@ -40,7 +40,7 @@ func New(t testing.TB) *Net {
 	return n
 }
 
-// Do calls f in the namespace. Sockets that it makes stay there.
+// Do calls f in the namespace. Sockets that f creates stay in the namespace.
 func (n *Net) Do(f func()) {
 	done := make(chan struct{})
 	n.calls <- func() {
@@ -50,7 +50,8 @@ func (n *Net) Do(f func()) {
 	<-done
 }
 
-// run makes the namespace, and calls what Do is given. It does not unlock the thread, which ends with it.
+// run creates the namespace, and calls the functions passed to Do. It does not unlock its thread, so that the thread
+// ends with the goroutine.
 func (n *Net) run(ready chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == os.Getpid() { // the main thread does not end, and would stay in the namespace
@@ -73,7 +74,7 @@ func (n *Net) run(ready chan<- error) {
 	}
 }
 
-// loopbackUp starts the loopback interface.
+// loopbackUp brings the loopback interface up.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -93,10 +94,10 @@ func loopbackUp() error {
 	return nil
 }
 
-// Open returns how many of the descriptors of this process lead to a network namespace other than its own.
+// Open returns how many file descriptors of this process refer to a network namespace other than its own.
 func Open(t testing.TB) (n int) {
 	t.Helper()
-	own, err := os.Stat("/proc/thread-self/ns/net") // the main thread may be one of a namespace that has ended
+	own, err := os.Stat("/proc/thread-self/ns/net") // not /proc/self: the main thread may be in another namespace
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Openapidoc writes docs/openapi.json from operations.go, and from the types of agent/api and their
-// comments. Agents serve it.
+// comments. Agents serve the document.
 //
-// Read operations.go first: a path that is added to an agent is added there.
+// Read operations.go first: add new paths of the agent there.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 
 //go:generate go run . ../../docs/openapi.json
 
-// typesDir has the types of the API.
+// typesDir is the folder with the types of the API.
 const typesDir = "../../agent/api"
 
 func main() {

@@ -22,8 +22,8 @@ func TestDocumentIsCurrent(t *testing.T) {
 	}
 }
 
-// Each enum must be of a field that there is.
-func TestEnumsAreOfFields(t *testing.T) {
+// Each enum must belong to an existing field.
+func TestEnumsNameExistingFields(t *testing.T) {
 	known, err := readComments(typesDir)
 	if err != nil {
 		t.Fatal(err)

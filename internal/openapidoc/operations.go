@@ -206,7 +206,7 @@ func (o *operation) describe(s *schemas) object {
 		description["parameters"] = parameters
 	}
 	if o.body != nil {
-		description["requestBody"] = object{"content": object{"application/json": object{"schema": s.of(reflect.TypeOf(o.body))}}}
+		description["requestBody"] = object{"content": object{"application/json": object{"schema": s.typeSchema(reflect.TypeOf(o.body))}}}
 	}
 	if o.method != "get" {
 		description["security"] = []any{
@@ -232,14 +232,14 @@ func (p *parameter) describe() object {
 
 // responses returns the responses object of OpenAPI.
 func (o *operation) responses(s *schemas) object {
-	failed := object{"application/json": object{"schema": s.of(reflect.TypeFor[api.Status]())}}
+	failed := object{"application/json": object{"schema": s.typeSchema(reflect.TypeFor[api.Status]())}}
 	all := object{
 		"200": o.answered(s),
 		"401": object{"description": "The request has no credentials that are valid.", "content": failed},
 		"403": object{"description": "Another web site sent the request, or it names another host.", "content": failed},
 		"429": object{"description": "Too many wrong credentials came from this address.", "content": failed},
 	}
-	if o.method == "get" { // it is that of exporter-toolkit
+	if o.method == "get" { // exporter-toolkit sends this response
 		all["401"] = object{"description": "The request has no user that is valid.", "content": object{"text/plain": object{"schema": object{"type": "string"}}}}
 	}
 	if o.method != "get" {
@@ -283,11 +283,11 @@ func (o *operation) answered(s *schemas) object {
 		return describe("A document of OpenAPI 3.1.", "application/json", object{"type": "object"})
 	case api.ProbeList:
 		if o.method == "post" {
-			return describe(probesOf, "application/json", s.of(reflect.TypeFor[api.ProbeList]()))
+			return describe(probesOf, "application/json", s.typeSchema(reflect.TypeFor[api.ProbeList]()))
 		}
 	}
 	t := reflect.TypeOf(o.answer)
-	return describe(s.comments[t.Name()], "application/json", s.of(t))
+	return describe(s.comments[t.Name()], "application/json", s.typeSchema(t))
 }
 
 // kubernetes returns the schema of a list of Kubernetes objects, which are described elsewhere.
@@ -302,7 +302,7 @@ func (s *schemas) kubernetes(k kubernetes) object {
 		"type": "object", "description": "A page of a v1." + k.kind + " of the Kubernetes API.",
 		"properties": object{
 			"kind": object{"type": "string", "enum": []string{k.kind}}, "apiVersion": object{"type": "string", "enum": []string{"v1"}},
-			"metadata": s.of(reflect.TypeFor[api.ListMeta]()),
+			"metadata": s.typeSchema(reflect.TypeFor[api.ListMeta]()),
 			"items":    object{"type": "array", "items": object{"$ref": "#/components/schemas/" + k.item}},
 		},
 		"required": []string{"apiVersion", "items", "kind", "metadata"},

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// comments are those of types by their name, and of fields by TYPE.FIELD.
+// comments has the comments of types by name, and of fields by TYPE.FIELD.
 type comments map[string]string
 
 // readComments reads the comments of the exported types in dir.
@@ -59,7 +59,7 @@ func (c comments) add(d *ast.GenDecl, t *ast.TypeSpec) {
 	}
 }
 
-// text returns a comment as one line, with its first letter as it is.
+// text returns a comment as one line.
 func text(group *ast.CommentGroup) string { return strings.Join(strings.Fields(group.Text()), " ") }
 
 // schemas describes Go types as JSON Schema.
@@ -69,7 +69,7 @@ type schemas struct {
 	err        error
 }
 
-// enums are the values of fields with few of them.
+// enums has the values of fields with a fixed set of values.
 var enums = map[string][]string{
 	"ProbeStatus.Kind":     {"liveness", "readiness", "startup"},
 	"ProbeStatus.Result":   {"success", "failure", "unknown"},
@@ -81,8 +81,8 @@ var enums = map[string][]string{
 	"Status.Status":        {"Failure"},
 }
 
-// of returns the schema of t.
-func (s *schemas) of(t reflect.Type) object {
+// typeSchema returns the schema of t.
+func (s *schemas) typeSchema(t reflect.Type) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
@@ -101,11 +101,11 @@ func (s *schemas) of(t reflect.Type) object {
 	case reflect.Float64:
 		return object{"type": "number", "format": "double"}
 	case reflect.Slice:
-		return object{"type": "array", "items": s.of(t.Elem())}
+		return object{"type": "array", "items": s.typeSchema(t.Elem())}
 	case reflect.Map:
-		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
+		return object{"type": "object", "additionalProperties": s.typeSchema(t.Elem())}
 	case reflect.Pointer:
-		return s.of(t.Elem())
+		return s.typeSchema(t.Elem())
 	case reflect.Struct:
 		return s.component(t)
 	default:
@@ -114,7 +114,7 @@ func (s *schemas) of(t reflect.Type) object {
 	}
 }
 
-// component returns a reference to the schema of a struct, which it adds.
+// component adds the schema of a struct to the components, and returns a reference to it.
 func (s *schemas) component(t reflect.Type) object {
 	ref := object{"$ref": "#/components/schemas/" + t.Name()}
 	if _, known := s.components[t.Name()]; known {
@@ -144,9 +144,9 @@ func (s *schemas) component(t reflect.Type) object {
 	return ref
 }
 
-// field returns the schema of a field of a struct. options are those of its JSON tag.
+// field returns the schema of a field of a struct. options are the options of its JSON tag.
 func (s *schemas) field(name string, t reflect.Type, options string) object {
-	schema := s.of(t)
+	schema := s.typeSchema(t)
 	if t.Kind() == reflect.Pointer && options == "" {
 		schema = object{"anyOf": []any{schema, object{"type": "null"}}}
 	}

@@ -1,5 +1,5 @@
-// Package outbound sends the requests that prober makes by itself: to receivers of notifications, collectors and
-// lists of targets. Probes and hooks make theirs by rules of the kubelet.
+// Package outbound sends prober's own HTTP requests: to receivers of notifications, collectors and services that list
+// targets. Requests of probes and hooks follow the kubelet's rules instead; see package httpget.
 //
 // Read [Client.Do] first. tls.go reads certificates, also for connections that are not HTTP.
 package outbound
@@ -24,22 +24,22 @@ import (
 
 // Config configures a [Client].
 type Config struct {
-	// TLS is read again for each request. A change ends idle connections. Nil trusts the authorities of the system.
+	// TLS files are read again for each request. A change closes idle connections. Nil trusts the system's authorities.
 	TLS *TLS
-	// BearerTokenFile is a file with the token of each request, which is read again for it; "" for none.
+	// BearerTokenFile is a file with a token, which is read again for each request; "" for none.
 	BearerTokenFile string
-	// Redirects is how many redirects are followed, to the same scheme, host and port only: others could get a
-	// secret, or lead into another network. A further one is an error; with 0 the redirect is the response.
+	// Redirects is the maximum number of followed redirects, to the same scheme, host and port only. Other hosts could
+	// receive a secret, or be in another network. Further redirects are errors; with 0, the redirect is the response.
 	Redirects int
-	// Timeout bounds a request until its body was read; 0: its context alone.
+	// Timeout limits a request until its body was read; 0: only its context does.
 	Timeout time.Duration
-	// MaxBody is how many bytes of a body are read; 0 for no limit.
+	// MaxBody is the maximum number of bytes read of a body; 0 for no limit.
 	MaxBody int64
-	// DialContext makes connections; nil is a [net.Dialer].
+	// DialContext makes connections; nil means a [net.Dialer].
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// KeepAlive keeps connections for the next request, until [Client.Close].
 	KeepAlive bool
-	// DisableCompression does not ask for compressed bodies.
+	// DisableCompression does not request compressed bodies.
 	DisableCompression bool
 }
 
@@ -49,7 +49,7 @@ type Client struct {
 
 	mu        sync.Mutex
 	transport *http.Transport
-	secure    *tls.Config // of transport
+	secure    *tls.Config // configuration of transport
 }
 
 // New returns a client. It sends no request and reads no file.
@@ -58,8 +58,8 @@ func New(cfg Config) *Client {
 	return &Client{cfg: cfg}
 }
 
-// Transport returns a transport for requests with secrets: it uses no proxy, which would get them. Connections
-// are closed after a request.
+// Transport returns a transport for requests with secrets. It uses no proxy, which would receive the secrets.
+// Connections are closed after a request.
 func Transport(secure *tls.Config) *http.Transport {
 	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}
 }
@@ -73,7 +73,7 @@ func (c *Client) Close() {
 	}
 }
 
-// current returns the transport, a new one if a file has changed.
+// current returns the transport. It makes a new one if a file has changed.
 func (c *Client) current() (*http.Transport, error) {
 	secure, err := c.cfg.TLS.Config()
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *Client) checkRedirect(r *http.Request, via []*http.Request) error {
 // body is the body of a response.
 type body struct {
 	io.ReadCloser
-	from io.Reader // yields its bytes
+	from io.Reader // ReadCloser, limited to MaxBody
 	ctx  context.Context
 	end  context.CancelFunc
 }
@@ -166,8 +166,9 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// Failure returns the error of a request: the cause of the end of ctx, which HTTP/2 does not return, or err without
-// the URL, which may have a secret. The same failure has the same text.
+// Failure returns the error of a request. If ctx has ended, it returns the cause, which HTTP/2 does not. Otherwise it
+// returns err without the URL, which may have a secret, and without the local port. So the same failure always has
+// the same text.
 func Failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -175,7 +176,7 @@ func Failure(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
-	if e, ok := errors.AsType[*net.OpError](err); ok { // each attempt has another port of this host
+	if e, ok := errors.AsType[*net.OpError](err); ok { // the local port differs for each attempt
 		same := *e
 		same.Source = nil
 		return &same
@@ -183,8 +184,8 @@ func Failure(ctx context.Context, err error) error {
 	return err
 }
 
-// RetryAfter returns the wait that a response asks for, in seconds or until a date. It is at most the given time,
-// and 0 without a valid header.
+// RetryAfter returns the wait requested by the Retry-After header of a response, which has seconds or a date. It is
+// at most most, and 0 without a valid header.
 func RetryAfter(res *http.Response, most time.Duration) time.Duration {
 	text, wait := res.Header.Get("Retry-After"), time.Duration(0)
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/internal/outbound"
 )
 
-// get returns the body of a response.
+// get sends a request and returns the body of the response.
 func get(t *testing.T, c *outbound.Client, url string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

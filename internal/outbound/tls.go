@@ -12,29 +12,29 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// maxFile is the most bytes of a file.
+// maxFile is the maximum size of a file in bytes.
 const maxFile = 1 << 20
 
-// TLS has the settings of TLS for connections that prober makes. The zero value trusts the authorities of the
-// system. It is safe for concurrent use.
+// TLS has the TLS settings of prober's own connections. The zero value trusts the system's authorities. It is safe
+// for concurrent use.
 type TLS struct {
-	// CA is a file with the authorities to trust, in PEM; "" for the authorities of the system.
+	// CA is a file with the trusted authorities in PEM; "" for the system's authorities.
 	CA string
 	// Cert and Key are files with a client certificate and its key, in PEM.
 	Cert, Key string
-	// ServerName is the name that the certificate of the server must have; "" for the name of the host.
+	// ServerName is the name that the server's certificate must have; "" for the host name.
 	ServerName string
-	// Insecure verifies no certificate.
+	// Insecure disables the verification of certificates.
 	Insecure bool
 	// ReadFile reads a file; nil reads regular files of at most 1 MiB.
 	ReadFile func(path string) ([]byte, error)
 
 	mu    sync.Mutex
 	last  *tls.Config
-	texts [3][]byte // of CA, Cert and Key, for last
+	texts [3][]byte // contents of CA, Cert and Key for last
 }
 
-// FileError is the error of a file that a setting names.
+// FileError is the error of a file named by a setting.
 type FileError struct {
 	Field string // ca, cert, key or bearerTokenFile
 	Err   error
@@ -43,9 +43,9 @@ type FileError struct {
 // Error returns the error with the field.
 func (e *FileError) Error() string { return e.Field + ": " + e.Err.Error() }
 
-// Config reads the files. It returns the same config, which is read-only, until they change. While a certificate
-// and its key do not belong together, as in the middle of a renewal, the last ones are used. Without those, the error
-// is the one of [tls.X509KeyPair]. All others are a [*FileError]: a file that is gone is no longer used.
+// Config reads the files. It returns the same read-only config until they change. While a certificate and its key do
+// not match, as during a renewal, it keeps the last pair. Without a last pair, it returns the error of
+// [tls.X509KeyPair]. All other errors are a [*FileError]. A missing file is an error too.
 func (t *TLS) Config() (*tls.Config, error) {
 	var texts [3][]byte
 	for i, file := range [3]FileError{{Field: "ca"}, {Field: "cert"}, {Field: "key"}} {
@@ -53,7 +53,7 @@ func (t *TLS) Config() (*tls.Config, error) {
 		if path == "" {
 			continue
 		}
-		if texts[i], file.Err = t.read(path); file.Err != nil { // without the lock: a file may be on a host that does not answer
+		if texts[i], file.Err = t.read(path); file.Err != nil { // without the lock: a network file system may hang
 			return nil, &file
 		}
 	}
@@ -74,7 +74,7 @@ func (t *TLS) Config() (*tls.Config, error) {
 		switch {
 		case err == nil:
 			next.Certificates = []tls.Certificate{pair}
-		case t.last != nil: // with the new authorities
+		case t.last != nil: // use the new authorities with the last pair
 			next.Certificates = t.last.Certificates
 		default:
 			return nil, err
@@ -91,7 +91,7 @@ func (t *TLS) read(path string) ([]byte, error) {
 	return regular.Read(path, maxFile)
 }
 
-// Authorities returns the certificates of text, in PEM. None is an error.
+// Authorities returns the certificates in text, which is PEM. No certificate is an error.
 func Authorities(text []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// OpenFile is [os.OpenFile] without truncation here.
+// OpenFile is [os.OpenFile] without truncation.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return os.OpenFile(path, flag&^os.O_TRUNC, perm)
 }

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// OpenFile opens a file that this program keeps for itself, with the flags of [os.OpenFile]; see
-// [OwnDir] for its folder. It follows no link at path, truncates nothing, and does not wait for a pipe. Its
-// error is an [*fs.PathError] for a file that is not regular, belongs to another user than this one and
-// root, or can be written by everybody. Others may have prepared the folder.
+// OpenFile opens a private file of this program, with the flags of [os.OpenFile]; see [OwnDir] for its
+// folder. It does not follow a link at path, does not truncate the file, and does not wait for a pipe. It returns an
+// [*fs.PathError] for a file that is not regular, belongs to another user than this one or root, or is writable
+// by everybody, since others may have prepared the folder.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flag&^os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
 	if err != nil {
@@ -37,8 +37,8 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// OwnDir creates dir if it does not exist, in a folder that does, with mode 0700. Its error is one of
-// [OpenFile] for a folder.
+// OwnDir creates dir with mode 0700 if it does not exist. Its parent must exist. It returns the errors of [OpenFile],
+// for a folder.
 func OwnDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
 		return err
@@ -55,8 +55,8 @@ func OwnDir(dir string) error {
 	return checkOwn(dir, info)
 }
 
-// checkOwn checks who owns a file or folder, and that not everybody can change it. Its group may: volumes of
-// Kubernetes are writable to one.
+// checkOwn checks the owner of a file or folder, and that it is not writable by everybody. It may be writable by its
+// group, as volumes of Kubernetes are.
 func checkOwn(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info); err != nil {
 		return &fs.PathError{Op: "open", Path: path, Err: err}

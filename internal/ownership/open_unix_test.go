@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/internal/ownership"
 )
 
-// TestOpenFile opens each kind of file in each way. What is refused stays as it was.
+// TestOpenFile opens each kind of file with each combination of flags. Refused files stay unchanged.
 func TestOpenFile(t *testing.T) {
 	const nobody = 65534
 	root := os.Geteuid() == 0
@@ -38,7 +38,7 @@ func TestOpenFile(t *testing.T) {
 		{"folder", func(path, _ string) error { return os.Mkdir(path, 0o700) }, false},
 	} {
 		if c.name == "of another user" && !root {
-			continue // nobody else can make it
+			continue // only root can create it
 		}
 		for name, flag := range map[string]int{
 			"read": os.O_RDONLY, "write": os.O_WRONLY | os.O_CREATE, "both": os.O_RDWR | os.O_CREATE, "truncate": os.O_RDWR | os.O_CREATE | os.O_TRUNC,

@@ -1,4 +1,4 @@
-// Package ownership detects files and folders that other users could change. Start at [Check] and
+// Package ownership detects files and folders that other users can change. Start at [Check] and
 // [CheckPath].
 //
 // On systems without file modes, such as Windows, it accepts everything.
@@ -25,7 +25,7 @@ func PrivateDir(dir string) error {
 	return checkPrivate(dir, info)
 }
 
-// CheckDir returns an error if path is not a folder, or if other users could change it.
+// CheckDir returns an error if path is not a folder, or if other users can change it.
 func CheckDir(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

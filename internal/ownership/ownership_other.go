@@ -9,17 +9,17 @@ import "io/fs"
 
 func checkPrivate(string, fs.FileInfo) error { return nil }
 
-// OnlyOwnerWrites accepts everything here.
+// OnlyOwnerWrites accepts everything.
 func OnlyOwnerWrites(string, fs.FileInfo) error { return nil }
 
-// Check accepts everything here.
+// Check accepts everything.
 func Check(string, fs.FileInfo) error { return nil }
 
-// CheckSecret accepts everything here.
+// CheckSecret accepts everything.
 func CheckSecret(string, fs.FileInfo) error { return nil }
 
-// CheckExecutable accepts everything here.
+// CheckExecutable accepts everything.
 func CheckExecutable(string, fs.FileInfo) error { return nil }
 
-// CheckPath accepts everything here.
+// CheckPath accepts everything.
 func CheckPath(string) error { return nil }

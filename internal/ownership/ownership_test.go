@@ -37,7 +37,7 @@ func TestPrivateDir(t *testing.T) {
 	}
 }
 
-// The owner of a folder can replace its files, whatever its mode.
+// The owner of a folder can replace its files, regardless of its mode.
 func TestCheckPath(t *testing.T) {
 	const nobody = 65534
 	for name, c := range map[string]struct {
@@ -54,7 +54,7 @@ func TestCheckPath(t *testing.T) {
 		"of another user, sticky":  {0o777 | os.ModeSticky, nobody, "belongs to user 65534"},
 	} {
 		if c.owner != os.Geteuid() && os.Geteuid() != 0 {
-			continue // nobody else can make it
+			continue // only root can create it
 		}
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "folder")

@@ -23,7 +23,7 @@ func checkPrivate(dir string, info fs.FileInfo) error {
 	return nil
 }
 
-// OnlyOwnerWrites returns an error if others than its owner may write to the file or folder
+// OnlyOwnerWrites returns an error if users other than the owner may write to the file or folder
 // called name.
 func OnlyOwnerWrites(name string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
@@ -32,7 +32,7 @@ func OnlyOwnerWrites(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// Check returns an error if other users than this one and root could change the file or folder
+// Check returns an error if users other than this one and root can change the file or folder
 // called name.
 func Check(name string, info fs.FileInfo) error {
 	if err := OnlyOwnerWrites(name, info); err != nil {
@@ -41,7 +41,7 @@ func Check(name string, info fs.FileInfo) error {
 	return checkOwner(name, info)
 }
 
-// CheckSecret returns an error if other users than this one and root may read or change the file
+// CheckSecret returns an error if users other than this one and root may read or change the file
 // called name.
 func CheckSecret(name string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
@@ -58,7 +58,7 @@ func CheckExecutable(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// checkOwner returns an error if the file or folder called name belongs to another user than
+// checkOwner returns an error if the file or folder called name belongs to a user other than
 // root and this one.
 func checkOwner(name string, info fs.FileInfo) error {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
@@ -67,12 +67,12 @@ func checkOwner(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// maxLinks is the limit of symbolic links in a path, as in the kernel.
+// maxLinks is the maximum number of symbolic links in a path, as in the kernel.
 const maxLinks = 40
 
-// CheckPath returns an error if other users than this one and root can replace the file at path: if a folder
-// of the path, or of a symbolic link in it, belongs to another user, or is writable to its group or to everybody.
-// In a folder with the sticky bit, its writers can replace only what belongs to them.
+// CheckPath returns an error if users other than this one and root can replace the file at path. This is so if a
+// folder of the path, or of a symbolic link in it, belongs to another user, or is writable by its group or everybody.
+// In a folder with the sticky bit, writers can only replace their own entries.
 func CheckPath(path string) error {
 	if !filepath.IsAbs(path) {
 		dir, err := os.Getwd()

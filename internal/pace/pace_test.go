@@ -70,7 +70,7 @@ func TestBucket(t *testing.T) {
 	check(time.Hour, 3)
 	b = b.Return(rate)
 	check(0, 1)
-	b = b.Take(rate, start).Take(rate, start) // one more than there are
+	b = b.Take(rate, start).Take(rate, start) // one more than the burst
 	check(time.Second, 0)
 	check(2*time.Second, 1)
 }

@@ -1,9 +1,9 @@
-// Package panics makes errors of the panics of functions that others have written.
+// Package panics converts panics of foreign functions to errors.
 package panics
 
 import "fmt"
 
-// Call calls f. If f panics, the error has the value of the panic.
+// Call calls f. If f panics, it returns an error with the value of the panic.
 func Call(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,5 +1,5 @@
 // Package perfdata reads the output of programs that follow the convention of the Nagios
-// plugins: a message, and after a bar performance data, which are items of the form
+// plugins: a message, followed by a vertical bar and performance data, with items of the form
 //
 //	'label'=value[UOM];[warn];[crit];[min];[max]
 //
@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// item is one number.
+// item is one item of performance data.
 type item struct {
 	label string
 	value float64
@@ -24,7 +24,7 @@ type item struct {
 }
 
 // Split returns the message and the performance data of an output. The message is the first line
-// up to its first bar, and the lines after it up to their first bar.
+// up to its first bar, and the further lines up to their first bar.
 func Split(output string) (message, numbers string) {
 	first, rest, _ := strings.Cut(strings.TrimRight(output, " \t\r\n"), "\n")
 	message, numbers, _ = strings.Cut(first, "|")
@@ -36,7 +36,7 @@ func Split(output string) (message, numbers string) {
 	return message, numbers + " " + more
 }
 
-// parse returns the items of text. Items whose value is unknown, U, are left out.
+// parse returns the items of text. Items with the unknown value U are left out.
 func parse(text string) []item {
 	var items []item
 	for {
@@ -59,8 +59,8 @@ func parse(text string) []item {
 	}
 }
 
-// cutLabel cuts the label and the equals sign off text. If text does not begin with a label, ok is
-// false and rest begins after the next space.
+// cutLabel removes the label and the equals sign from text. If text does not begin with a label, ok is
+// false and rest begins at the next space.
 func cutLabel(text string) (label, rest string, ok bool) {
 	if text[0] != '\'' {
 		word, after := cutWord(text)
@@ -88,7 +88,7 @@ func cutLabel(text string) (label, rest string, ok bool) {
 	return "", "", false
 }
 
-// cutWord cuts text at its first space.
+// cutWord splits text at its first space.
 func cutWord(text string) (word, rest string) {
 	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
 		return text[:i], text[i:]
@@ -96,7 +96,7 @@ func cutWord(text string) (word, rest string) {
 	return text, ""
 }
 
-// numberLength returns the length of the decimal number that text begins with.
+// numberLength returns the length of the decimal number at the beginning of text.
 func numberLength(text string) int {
 	digits := func(i int) int {
 		for i < len(text) && '0' <= text[i] && text[i] <= '9' {
@@ -122,13 +122,13 @@ func numberLength(text string) int {
 	return n
 }
 
-// The most bytes of a metric's name and unit.
+// Maximum length in bytes of a metric's name and unit.
 const (
 	maxName = 128
 	maxUnit = 32
 )
 
-// metricName returns label as the name of a metric: [a-z_][a-z0-9_]*, 128 bytes at most.
+// metricName converts label to the name of a metric: [a-z_][a-z0-9_]*, at most 128 bytes.
 func metricName(label string) string {
 	var b strings.Builder
 	for _, c := range strings.ToLower(label) {
@@ -152,9 +152,9 @@ func metricName(label string) string {
 	return b.String()
 }
 
-// Metrics returns the items of performance data as metrics, at most most of them; more reports
-// whether there were more. A metric whose name differs from the label has it in a label called
-// label. redacted removes secrets before names are made: it would not find them in a name.
+// Metrics returns at most most items of performance data as metrics; more reports whether there were more. If the
+// name of a metric differs from the item's label, the metric has the item's label in a label called label. redacted
+// removes secrets before names are made, since it would not find them in a name.
 func Metrics(text string, most int, redacted func(string) string) (metrics []probe.Metric, more bool) {
 	for _, item := range parse(redacted(text)) {
 		item.label = redacted(item.label) // again: escaped quotes may have hidden a secret

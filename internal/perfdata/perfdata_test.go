@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// item is a metric by the label that it was made of.
+// item is a metric with the label of the item that it was made from.
 type item struct {
 	Label string
 	Value float64

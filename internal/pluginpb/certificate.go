@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// CertificateEnv is the variable by which go-plugin passes the certificate of the host on, in PEM.
+// CertificateEnv is the environment variable with which go-plugin passes the host's certificate, in PEM.
 const CertificateEnv = "PLUGIN_CLIENT_CERT"
 
-// ServerName is the name in the certificates of both sides.
+// ServerName is the DNS name in the certificates of both sides.
 const ServerName = "localhost"
 
-// NewCertificate returns a new certificate for one connection. As in go-plugin's AutoMTLS each side
-// makes one, and trusts nothing but that of the other. Its key is of P-256: with P-521, which
-// go-plugin uses, a start takes 20 ms longer, and not every implementation of gRPC supports it.
+// NewCertificate returns a new certificate for one connection. As in go-plugin's AutoMTLS, each side makes
+// one, and trusts only the certificate of the other side. The key uses P-256. With P-521, which go-plugin
+// uses, a start takes 20 ms longer, and not every implementation of gRPC supports it.
 func NewCertificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

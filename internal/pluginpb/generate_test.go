@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// versions are the comments with the version of protoc, which may differ.
+// versions matches the comments with the version of protoc, which may differ.
 var versions = regexp.MustCompile(`(?m)^//\s*(- )?protoc\s+v.*$`)
 
 func TestGeneratedCodeIsCurrent(t *testing.T) {

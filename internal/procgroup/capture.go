@@ -11,22 +11,22 @@ type Command struct {
 	Args []string // the first one is the name of the program
 	Dir  string   // "" means the directory of this process
 	Env  []string // nil means the environment of this process
-	User *User    // nil means that of this process
+	User *User    // nil means the user of this process
 }
 
-// User is the user of a process. Only root can start one for another user, and only on Linux.
+// User is the user of a process. Only root can start a process as another user, and only on Linux.
 type User struct {
 	ID     uint32
 	Group  uint32
-	Groups []uint32 // the supplementary ones
+	Groups []uint32 // supplementary groups
 }
 
-// Captured is what is known of a command that has ended.
+// Captured is the result of a command.
 type Captured struct {
 	Stdout, Stderr []byte        // the first bytes of each stream
 	Killed         bool          // ctx ended before the command did
 	Status         int           // see [ExitStatus]
-	CPU            time.Duration // user and system time of the command and of the children it waited for
+	CPU            time.Duration // user and system time of the command and of children that it waited for
 }
 
 // Output returns the first limit bytes of stdout followed by stderr.

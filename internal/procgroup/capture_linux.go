@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Capture runs c in a process group of its own until it ends or ctx does, and kills what is left of
-// the group. It keeps the first limit bytes of stdout and of stderr. The error of a command that was
-// not started is that of [exec.Cmd.Start]; one that was started gives no error. A process that has left
-// the group is not killed, and its output is read for [OutputGrace] at most.
+// Capture runs c in its own process group until it ends or ctx ends, and then kills the rest of
+// the group. It keeps the first limit bytes of stdout and of stderr each. It returns an error only if the command
+// could not be started, as [exec.Cmd.Start] does. A process that has left the group is not killed, and its output
+// is read for at most [OutputGrace].
 //
-// It takes less of the processor than os/exec (docs/performance.md), which registers each pipe with
-// the poller and starts a goroutine that reads it. Most commands end soon, and write less than a pipe
-// holds: their output is read once, when they have ended.
+// It takes less CPU time than os/exec (docs/performance.md), which registers each pipe with the poller and
+// starts a goroutine to read it. Most commands end soon, and their output fits into the pipe: Capture reads it
+// once, after they have ended.
 func Capture(ctx context.Context, c *Command, limit int) (*Captured, error) {
-	s := &streams{pause: firstLook, out: Head{Limit: limit}, err: Head{Limit: limit}}
+	s := &streams{pause: minPoll, out: Head{Limit: limit}, err: Head{Limit: limit}}
 	pid, err := s.start(c)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func Capture(ctx context.Context, c *Command, limit int) (*Captured, error) {
 		defer close(done)
 		Kill(pid)
 	})
-	awaitExit(pid) // as in Run, the process is reaped after the last kill
+	awaitExit(pid) // as in Run, reap the process only after the last kill
 	if !stop() {
 		<-done
 		end.Killed = true
@@ -60,24 +60,23 @@ func reap(pid int) (status syscall.WaitStatus, usage syscall.Rusage) {
 	}
 }
 
-// A command that runs for longer is looked after from time to time: one that has filled a pipe waits
-// for that.
+// The pipes of a command that runs longer are polled, because a command blocks when it has filled a pipe.
 const (
-	firstLook = 20 * time.Millisecond
-	lastLook  = 80 * time.Millisecond // the pause doubles up to it
-	fullLook  = time.Millisecond      // the pause after a look at a full pipe
-	pipeSize  = 64 << 10              // what a pipe holds
+	minPoll  = 20 * time.Millisecond
+	maxPoll  = 80 * time.Millisecond // the interval doubles up to it
+	fullPoll = time.Millisecond      // interval after a pipe was full
+	pipeSize = 64 << 10              // capacity of a pipe
 )
 
-// streams are the output of a command.
+// streams reads the output of a command.
 type streams struct {
 	mu       sync.Mutex
 	out, err Head
-	fds      [2]int // the read ends, which do not block; -1 once they have ended
+	fds      [2]int // the read ends, which do not block; -1 after end of file
 	timer    *time.Timer
 	pause    time.Duration
 	finished bool
-	looks    sync.WaitGroup // calls of look, under way or to come
+	polls    sync.WaitGroup // running or scheduled calls of poll
 }
 
 // start starts c.
@@ -110,12 +109,12 @@ func (s *streams) start(c *Command) (pid int, err error) {
 	}
 	s.fds = [2]int{out[0], errs[0]}
 	for _, fd := range s.fds {
-		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK) // it has no other flag
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK) // no other flags are set
 	}
 	return pid, nil
 }
 
-// Credential returns u as the attribute of a process; nil for nil.
+// Credential returns u as a process attribute; nil for nil.
 func (u *User) Credential() *syscall.Credential {
 	if u == nil {
 		return nil
@@ -129,7 +128,7 @@ func closeAll(fds ...int) {
 	}
 }
 
-// environ returns what os/exec would pass on.
+// environ returns the environment that os/exec would pass on.
 func (c *Command) environ() ([]string, error) {
 	if c.Env == nil && c.Dir == "" {
 		return os.Environ(), nil
@@ -148,7 +147,7 @@ var stdin struct {
 	fd     int
 }
 
-// devNull returns the descriptor that is the stdin of every command. It stays open.
+// devNull returns the file descriptor used as stdin of every command. It stays open.
 func devNull() (int, error) {
 	stdin.Lock()
 	defer stdin.Unlock()
@@ -162,44 +161,45 @@ func devNull() (int, error) {
 	return stdin.fd, nil
 }
 
-// follow makes look be called while the command runs.
+// follow schedules the first poll.
 func (s *streams) follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.looks.Add(1)
-	s.timer = time.AfterFunc(s.pause, s.look)
+	s.polls.Add(1)
+	s.timer = time.AfterFunc(s.pause, s.poll)
 }
 
-func (s *streams) look() {
-	defer s.looks.Done()
+// poll reads the pipes, and schedules the next poll.
+func (s *streams) poll() {
+	defer s.polls.Done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.finished {
 		return
 	}
 	if full := s.readLocked(); full {
-		s.pause = fullLook
+		s.pause = fullPoll
 	} else {
-		s.pause = min(2*s.pause, lastLook)
+		s.pause = min(2*s.pause, maxPoll)
 	}
-	s.looks.Add(1)
+	s.polls.Add(1)
 	s.timer.Reset(s.pause)
 }
 
-// finish reads the rest of the streams and closes them. The group was killed: only a process that has
-// left it can hold a stream.
+// finish reads the rest of the streams and closes them. It is called after the group was killed, so that only a
+// process that has left the group can hold a stream open.
 func (s *streams) finish() {
-	defer s.looks.Wait()
+	defer s.polls.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finished = true
 	if s.timer.Stop() {
-		s.looks.Done()
+		s.polls.Done()
 	}
-	pause := fullLook
+	pause := fullPoll
 	for start := time.Now(); ; time.Sleep(pause) {
 		if full := s.readLocked(); !full {
-			pause = min(2*pause, firstLook)
+			pause = min(2*pause, minPoll)
 		}
 		if s.fds[0] < 0 && s.fds[1] < 0 || time.Since(start) > OutputGrace {
 			break
@@ -212,7 +212,7 @@ func (s *streams) finish() {
 	}
 }
 
-// readLocked reads what the pipes hold. It closes those that have ended, and reports whether one was
+// readLocked reads the bytes in the pipes. It closes pipes at end of file, and reports whether a pipe was
 // full.
 func (s *streams) readLocked() (full bool) {
 	for i, h := range [2]*Head{&s.out, &s.err} {
@@ -229,7 +229,7 @@ func (s *streams) readLocked() (full bool) {
 	return full
 }
 
-// readPipe reads what a pipe holds, and reports whether that was its end, and whether it was full.
+// readPipe reads the bytes in a pipe. It reports whether the pipe is at end of file, and whether it was full.
 func readPipe(fd int, h *Head) (ended, full bool) {
 	var part [4 << 10]byte
 	for left := pipeSize; left > 0; {

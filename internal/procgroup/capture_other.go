@@ -9,10 +9,10 @@ import (
 	"os/exec"
 )
 
-// Capture runs c in a process group of its own until it ends or ctx does, and kills what is left of
-// the group. It keeps the first limit bytes of stdout and of stderr. The error of a command that was
-// not started is that of [exec.Cmd.Start]; one that was started gives no error. A process that has left
-// the group is not killed, and its output is read for [OutputGrace] at most.
+// Capture runs c in its own process group until it ends or ctx ends, and then kills the rest of
+// the group. It keeps the first limit bytes of stdout and of stderr each. It returns an error only if the command
+// could not be started, as [exec.Cmd.Start] does. A process that has left the group is not killed, and its output
+// is read for at most [OutputGrace].
 func Capture(ctx context.Context, c *Command, limit int) (*Captured, error) {
 	if c.User != nil {
 		return nil, fmt.Errorf("another user: %w", errors.ErrUnsupported)

@@ -1,8 +1,8 @@
-// Package procgroup runs programs in process groups of their own, and kills all that they have
+// Package procgroup runs programs in their own process groups, and kills all processes that they have
 // started.
 //
 // Read group_linux.go first: [Run] kills a group before its number can be reused. capture_linux.go
-// runs a command whose output is wanted. mark.go marks what may leave
-// its group by a variable in its environment. output.go bounds what is kept of the output of a program. On systems
-// other than Linux less is killed; group_other.go says what.
+// runs a command and captures its output. mark.go marks processes that may leave their group by an environment
+// variable. output.go limits the output that is kept. On systems other than Linux, fewer processes are killed;
+// see group_other.go.
 package procgroup

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// BoundAttr is [Attr] for a process that the kernel kills when the thread ends that started it.
-// Such a process is started by [Run].
+// BoundAttr is [Attr] for a process that the kernel kills when the thread that started it ends. Start such a
+// process with [Run].
 func BoundAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // Run starts cmd, which has [Attr] or [BoundAttr], calls started unless it is nil, and waits
-// until cmd has ended. It kills the group at the end of ctx, and what is left of the group when
+// until cmd has ended. It kills the group at the end of ctx, and the rest of the group when
 // cmd has ended. It reports whether ctx ended first. cmd.Process is nil if cmd was not started.
 func Run(ctx context.Context, cmd *exec.Cmd, started func()) (killed bool, err error) {
-	// golang/go#27505: the kernel kills the process with the thread, which the runtime may end
-	// at any time.
+	// golang/go#27505: the kernel kills the process when the thread ends, and the runtime may end an unlocked
+	// thread at any time.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
@@ -38,8 +38,7 @@ func Run(ctx context.Context, cmd *exec.Cmd, started func()) (killed bool, err e
 		defer close(done)
 		Kill(cmd.Process.Pid)
 	})
-	// The process is reaped after the last kill: until then its number, which is also the
-	// group's, cannot be reused.
+	// The process is reaped after the last kill. Until then its ID, which is also the group's, cannot be reused.
 	awaitExit(cmd.Process.Pid)
 	if !stop() {
 		<-done
@@ -49,7 +48,7 @@ func Run(ctx context.Context, cmd *exec.Cmd, started func()) (killed bool, err e
 	return killed, cmd.Wait()
 }
 
-// awaitExit waits until the child pid has ended. It does not reap it.
+// awaitExit waits until the child pid has ended, without reaping it.
 func awaitExit(pid int) {
 	const idTypePID = 1 // P_PID of waitid(2)
 	for {
@@ -68,8 +67,8 @@ func ExitStatus(s *os.ProcessState) int {
 	return s.ExitCode()
 }
 
-// Drain copies what the pipe already holds to w, at most most bytes, without waiting for more.
-// A reader on a busy machine may have met its deadline before it has read all of that.
+// Drain copies the bytes that the pipe already holds to w, at most most bytes, without waiting for more. A reader
+// on a busy machine may reach its deadline before it has read them.
 func Drain(pipe *os.File, w io.Writer, most int) {
 	_ = pipe.SetReadDeadline(time.Time{})
 	raw, err := pipe.SyscallConn()
@@ -91,7 +90,7 @@ func Drain(pipe *os.File, w io.Writer, most int) {
 	}
 }
 
-// CPUTime returns the processor time of a process without its children, 0 if it is not known.
+// CPUTime returns the CPU time of a process without its children; 0 if it is not known.
 func CPUTime(pid int) time.Duration {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

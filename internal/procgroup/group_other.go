@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// BoundAttr is [Attr]: here no process ends with the thread that started it.
+// BoundAttr is [Attr]: on this system, processes do not end with the thread that started them.
 func BoundAttr() *syscall.SysProcAttr { return Attr() }
 
 // Run starts cmd, calls started unless it is nil, and waits until cmd has ended. It kills the
-// group at the end of ctx, and what is left of the group when cmd has ended. It reports whether
+// group at the end of ctx, and the rest of the group when cmd has ended. It reports whether
 // ctx ended first. cmd.Process is nil if cmd was not started. A process that has left the group
 // is not killed.
 func Run(ctx context.Context, cmd *exec.Cmd, started func()) (killed bool, err error) {
@@ -46,11 +46,11 @@ func ExitStatus(s *os.ProcessState) int { return s.ExitCode() }
 // Drain does nothing: output that was not read in time is lost.
 func Drain(*os.File, io.Writer, int) {}
 
-// CPUTime returns 0: the time is not known here.
+// CPUTime returns 0: the time is not known on this system.
 func CPUTime(int) time.Duration { return 0 }
 
-// killRest kills what is left of the group of pid, which has ended. On Windows it does nothing: there
-// are no groups, and the number of pid may have been reused.
+// killRest kills the rest of the group of pid, which has ended. On Windows it does nothing, since there
+// are no groups, and the process ID may have been reused.
 func killRest(pid int) {
 	if runtime.GOOS != "windows" {
 		Kill(pid)

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Attr returns nil: there are no process groups here.
+// Attr returns nil: this system has no process groups.
 func Attr() *syscall.SysProcAttr { return nil }
 
-// Kill kills pid alone.
+// Kill kills only pid.
 func Kill(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {
 		_ = p.Kill()

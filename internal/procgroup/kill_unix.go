@@ -4,7 +4,7 @@ package procgroup
 
 import "syscall"
 
-// Kill kills every process of the group of pid. An empty group is ignored.
+// Kill kills every process in the group of pid. It ignores an empty group.
 func Kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 // Attr makes a process the leader of a new group.

@@ -2,8 +2,7 @@ package procgroup
 
 import "crypto/rand"
 
-// NewMark returns an environment variable that no other program has. It marks a program and all
-// that the program starts: a process that leaves the group, for example by a session of its own,
-// keeps its environment. Longer variables that begin with the mark mark parts of what it marks.
-// Package marked ends processes that have it.
+// NewMark returns a unique environment variable. It marks a program and all processes that the program
+// starts: a process that leaves the group, for example by starting a session, keeps its environment. A longer
+// variable that begins with the mark marks a subset. Package marked ends processes with a mark.
 func NewMark() string { return "PROBER_RUN_ID=" + rand.Text() + "." }

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// OutputGrace is the WaitDelay of a command: how long its output is still read after its group
-// was killed. Only a process that has left the group can write longer.
+// OutputGrace is the WaitDelay of a command: how long its output is read after its group was killed. Only
+// a process that has left the group can write after that kill.
 const OutputGrace = 500 * time.Millisecond
 
 // Head is the Stdout or Stderr of an [exec.Cmd]. It keeps the first Limit bytes and drops the
-// rest, so that the program is never blocked. The other fields may be read after [Run].
+// rest, so that the program does not block. The other fields may be read after [Run].
 type Head struct {
 	Limit int
 	Bytes []byte
 	More  bool // bytes were dropped
-	Open  bool // a process still held the stream open when OutputGrace was over
+	Open  bool // a process still held the stream open at the end of OutputGrace
 
 	pace Pace
 }
 
-// ReadFrom implements [io.ReaderFrom] with a smaller buffer than that of [io.Copy].
+// ReadFrom implements [io.ReaderFrom] with a smaller buffer than [io.Copy] uses.
 func (h *Head) ReadFrom(r io.Reader) (read int64, err error) {
 	part := make([]byte, 4<<10)
 	for {
@@ -48,14 +48,14 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// paceBytes is how many dropped bytes are read in a millisecond.
+// paceBytes is the number of dropped bytes between two sleeps of a millisecond.
 const paceBytes = 64 << 10
 
-// Pace slows down the reading of output that is dropped, so that a program that floods its
-// output does not occupy a processor here. The zero value is ready to use.
+// Pace slows down the reading of dropped output, so that a program with much output does not keep a
+// CPU of the reader busy. The zero value is ready to use.
 type Pace struct{ dropped int }
 
-// Drop counts n dropped bytes, and sleeps once there are many.
+// Drop counts n dropped bytes, and sleeps after every paceBytes bytes.
 func (p *Pace) Drop(n int) {
 	if p.dropped += n; p.dropped >= paceBytes {
 		p.dropped = 0

@@ -21,7 +21,7 @@ func TestHeadKeepsFirstBytes(t *testing.T) {
 			text := strings.Repeat("0123456789", c.size/10+1)[:c.size]
 			for rest := text; rest != ""; {
 				n := min(c.chunk, len(rest))
-				// No short write, unlike upstream: it would end the copying and block the program.
+				// Unlike upstream, there is no short write, which would end the copying and block the program.
 				if wrote, err := h.Write([]byte(rest[:n])); wrote != n || err != nil {
 					t.Fatalf("wrote %d, %v; want %d", wrote, err, n)
 				}

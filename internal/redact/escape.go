@@ -7,29 +7,29 @@ import (
 	"unicode/utf8"
 )
 
-// escapes are the bytes that an escape begins with.
+// escapes has the bytes that begin an escape.
 const escapes = `%\&+`
 
 const (
 	longestEscape = 40 // bytes
-	maxNested     = 4  // how often an escape may have been escaped again
+	maxNested     = 4  // maximum number of times that an escape was escaped again
 )
 
 func isEscape(b byte) bool { return b == '%' || b == '\\' || b == '&' || b == '+' }
 
-// unit is one way to decode an escape: the text, and the number of bytes of the escape.
+// unit is one way to decode an escape: the decoded text, and the length of the escape in bytes.
 type unit struct {
 	text string
 	n    int
 }
 
-// units are the ways to decode an escape.
+// units has the ways to decode an escape.
 type units struct {
 	all [6]unit
 	n   int
 }
 
-// add adds a way to decode the escape, unless it has no bytes.
+// add adds a way to decode the escape, unless text is empty or n is 0.
 func (u *units) add(text string, n int) {
 	if n > 0 && text != "" && u.n < len(u.all) {
 		u.all[u.n] = unit{text, n}
@@ -37,8 +37,8 @@ func (u *units) add(text string, n int) {
 	}
 }
 
-// ways returns the ways to decode the escape that text begins with: an escape of a URL or of HTML,
-// or one with a backslash. It may have been escaped again.
+// ways returns the ways to decode the escape at the beginning of text: a URL, HTML or backslash
+// escape. It may have been escaped again.
 func ways(text string) (u units) {
 	switch text[0] {
 	case '+':
@@ -53,8 +53,8 @@ func ways(text string) (u units) {
 	return u
 }
 
-// addNested adds what read decodes from text, and from text without again, by which the first
-// character is followed when it was escaped again.
+// addNested adds the result of read for text, and for text without again. When an escape was escaped again,
+// its first character is followed by again, such as "25" in "%252f".
 func (u *units) addNested(text, again string, read func(string) (string, int)) {
 	u.add(read(text))
 	after := 1
@@ -91,7 +91,7 @@ func entity(text string) (string, int) {
 	return decoded, end + 1
 }
 
-// addBackslash adds the ways to decode an escape with a backslash. A text that was quoted again has
+// addBackslash adds the ways to decode a backslash escape. A text that was quoted again has
 // several backslashes.
 func (u *units) addBackslash(text string) {
 	run := 1
@@ -127,7 +127,7 @@ func (u *units) addBackslash(text string) {
 	}
 }
 
-// unicodeEscape decodes what follows the backslashes: "u0022", a surrogate pair of those,
+// unicodeEscape decodes the text after the backslashes: "u0022", a surrogate pair of such escapes,
 // "U00000022", or "u{22}".
 func unicodeEscape(text string, at int) (string, int) {
 	if text[at] == 'U' {
@@ -155,7 +155,7 @@ func runeText(r rune, ok bool, n int) (string, int) {
 	return string(r), n
 }
 
-// digits returns the number of n digits at text[from].
+// digits parses n digits at text[from] as a number.
 func digits(text string, from, n int, base rune) (v rune, ok bool) {
 	if n <= 0 || from+n > len(text) {
 		return 0, false
@@ -176,7 +176,7 @@ func digits(text string, from, n int, base rune) (v rune, ok bool) {
 	return v, true
 }
 
-// isCutEscape reports whether text may be an escape whose end is missing.
+// isCutEscape reports whether text may be a truncated escape.
 func isCutEscape(text string) bool {
 	if len(text) >= longestEscape {
 		return false

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// encoding is how the characters of a form may be written, in addition to the escapes of [ways].
+// encoding is the encoding of a form. In a text, characters may also be escaped; see [ways].
 type encoding byte
 
 const (
@@ -15,24 +15,24 @@ const (
 	hexText
 )
 
-// form is one way to write a secret.
+// form is a secret in one encoding.
 type form struct {
 	encoding encoding
 	text     string
-	// In base64, whether the character before or after has bits of the secret too.
+	// In base64, whether the character before or after text also contains bits of the secret.
 	before, after bool
 }
 
-// encoded returns the forms of a secret in base64 and in hexadecimal digits, nil if it is too
+// encoded returns the forms of a secret in base64 and in hexadecimal digits; nil if it is too
 // short.
 func encoded(secret string) []form {
 	if len(secret) < minEncoded {
 		return nil
 	}
 	forms := []form{{encoding: hexText, text: hex.EncodeToString([]byte(secret))}}
-	for before := range 3 { // bytes before the secret in its group of base64, such as those of "user:"
+	for before := range 3 { // number of bytes before the secret in its base64 group, such as the end of "user:"
 		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), secret...))
-		from := (before*8 + 5) / 6 // characters with bits of the bytes before
+		from := (before*8 + 5) / 6 // skip characters with bits of the bytes before
 		to := (before + len(secret)) * 8 / 6
 		forms = append(forms, form{base64Text, text[from:to], before > 0, to < len(text)})
 	}
@@ -56,18 +56,18 @@ func (e encoding) same(b, text byte) bool {
 		return true
 	case e == hexText:
 		return b >= 'a' && text == b-'a'+'A'
-	case e == base64Text: // of URLs
+	case e == base64Text: // the URL alphabet
 		return b == '+' && text == '-' || b == '/' && text == '_'
 	}
 	return false
 }
 
-// maxBreak is about how many bytes may be between two characters of a form: a line break, perhaps
+// maxBreak limits the bytes between two characters of a form, approximately: a line break, perhaps
 // escaped, and the white space at the beginning of the next line.
 const maxBreak = 16
 
-// skip returns the index after i behind the line breaks and white space that programs insert into
-// base64, or the separators that they insert between hexadecimal digits.
+// skip returns the index after the line breaks and white space that programs insert into base64, or after
+// the separators that they insert between hexadecimal digits, beginning at i.
 func (e encoding) skip(text string, i int) int {
 	if e == plain {
 		return i
@@ -95,7 +95,7 @@ func (e encoding) skip(text string, i int) int {
 	return i
 }
 
-// isBreak reports whether text begins with a character that [encoding.skip] may skip.
+// isBreak reports whether text begins with a character that skip may skip.
 func isBreak(text string) bool {
 	return strings.IndexByte("\r\n :-", text[0]) >= 0 || isEscapedBreak(text)
 }
@@ -104,7 +104,7 @@ func isEscapedBreak(text string) bool {
 	return len(text) > 1 && text[0] == '\\' && (text[1] == 'n' || text[1] == 'r')
 }
 
-// find returns the part of the text from i on that matches f, the zero span if there is none.
+// find returns the part of the text that matches f, beginning at i; the zero span if there is none.
 func (f *form) find(in *scan, i int) span {
 	text := in.text
 	s := search{form: f, text: text, left: in.left}
@@ -125,7 +125,7 @@ func (f *form) find(in *scan, i int) span {
 	return span{i, end}
 }
 
-// leastPart returns how many characters of f at the end of a text count as a cut secret.
+// leastPart returns the minimum number of characters of f at the end of a text that count as a truncated secret.
 func (f *form) leastPart() int { return min(max(len(f.text)/4, 4), 8) }
 
 // isLetter reports whether b is a letter or a digit of ASCII.
@@ -135,20 +135,21 @@ func isBase64(b byte) bool {
 	return isLetter(b) || strings.IndexByte("+/-_", b) >= 0
 }
 
-// maxForks is the most places of a text that are decoded in more than one way in the search for a
-// form. Escapes after them are ignored: no secret has that many.
+// maxForks limits the places of a text that are decoded in more than one way in the search for a
+// form. Further escapes are ignored.
 const maxForks = 256
 
 // search looks for one form in one text.
 type search struct {
 	*form
 	text  string
-	left  int             // steps that may still be made
+	left  int             // remaining steps
 	forks map[[2]int]bool // places where more than one way to decode was tried
 }
 
-// match matches the text from i on with the form from j on. It returns the end of the match and
-// how much of the form was used: all of it, or less if the text ends before. No match is 0, 0.
+// match matches the text from index i with the form from index j. It returns the end of the match and
+// the number of matched bytes of the form, which is less than its length if the text ends before. It returns
+// 0, 0 if there is no match.
 func (s *search) match(i, j int) (end, used int) {
 	for j < len(s.form.text) {
 		if s.left--; s.left < 0 {
@@ -159,7 +160,7 @@ func (s *search) match(i, j int) (end, used int) {
 			i = s.encoding.skip(s.text, i)
 			s.left -= i - from
 		}
-		if i == len(s.text) || s.text[i:] == "\uFFFD" { // cut, perhaps within a character
+		if i == len(s.text) || s.text[i:] == "\uFFFD" { // truncated, perhaps within a character
 			return len(s.text), j
 		}
 		same := s.encoding.same(s.form.text[j], s.text[i])
@@ -180,8 +181,8 @@ func (s *search) match(i, j int) (end, used int) {
 	return i, j
 }
 
-// matchEscape is match for a text that may have an escape at i. same is true if the character also
-// matches as it is. again is true if all ways to continue from there were tried before.
+// matchEscape is match for a text with a possible escape at i. same is true if the unescaped character also
+// matches. again is true if all ways to continue from there were tried before.
 func (s *search) matchEscape(i, j int, same bool) (end, used int, again bool) {
 	escape := ways(s.text[i:])
 	s.left -= escape.steps()

@@ -28,7 +28,7 @@ func certificates(lines int) string {
 	return b.String()
 }
 
-// hostile are texts that may be slow.
+// hostile has texts that may be slow to redact.
 var hostile = []struct{ name, secret, repeated string }{
 	{"line-breaks", githubToken, "\n"},
 	{"escaped-line-breaks", githubToken, `\n`},
@@ -45,10 +45,10 @@ var hostile = []struct{ name, secret, repeated string }{
 	{"letters-and-many-lines", certificates(4000), "MIIE"},
 }
 
-// times repeats a text up to size bytes.
+// times repeats a text, up to size bytes.
 func times(repeated string, size int) string { return strings.Repeat(repeated, size/len(repeated)) }
 
-// The secret behind a hostile text must be removed, however much work the text is.
+// A secret after a hostile text must be removed, even if the limit of steps is reached.
 func TestReplaceStepsAreProportional(t *testing.T) {
 	for _, h := range hostile {
 		r := redact.New([]string{h.secret, githubToken})
@@ -58,7 +58,7 @@ func TestReplaceStepsAreProportional(t *testing.T) {
 			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("%s: %d bytes took %v", h.name, size, took)
 			}
-			// One form or escape may still be tried when no steps are left.
+			// One form or escape may still be tried after the limit is reached.
 			if steps, most := r.Steps(text); steps > most+1024 || most > 64*len(text)+1<<16 {
 				t.Errorf("%s: %d steps of %d for %d bytes", h.name, steps, most, size)
 			}
@@ -79,7 +79,7 @@ func TestReplaceKeepsOrdinaryText(t *testing.T) {
 		r := redact.New(secrets)
 		for _, text := range []string{page, other, bundle[:64<<10], url.QueryEscape(page), fmt.Sprintf("%q", fmt.Sprintf("%q", page)), fmt.Sprintf("% x", page)} {
 			if strings.HasPrefix(text, bundle[:99]) && name == "some" {
-				continue // has the key
+				continue // contains the key
 			}
 			steps, _ := r.Steps(text)
 			if got := r.Replace(text); got != text || steps > 32*len(text) {
@@ -89,7 +89,7 @@ func TestReplaceKeepsOrdinaryText(t *testing.T) {
 	}
 }
 
-// The line breaks are those of headers, YAML and JSON.
+// The line breaks are in the forms of headers, YAML and JSON.
 func TestReplaceFindsFoldedBase64(t *testing.T) {
 	r := redact.New([]string{githubToken})
 	encoded := base64.StdEncoding.EncodeToString([]byte(githubToken))

@@ -1,11 +1,11 @@
-// Package redact removes secrets from texts, in the encodings in which programs repeat their
+// Package redact removes secrets from texts. It also finds secrets in the encodings in which programs repeat their
 // input: quoted, escaped for JSON, HTML, C or URLs, in base64 or in hexadecimal digits.
 //
 // It prevents accidents: an error that quotes a password, a page that shows a header. A program
 // that wants to reveal a secret can always encode it in another way.
 //
-// The work for a text is proportional to its length, whatever it contains. If a text needs more
-// work, all of the rest counts as secret.
+// The work for a text is limited in proportion to its length. When the limit is reached, the rest of the text
+// counts as secret.
 package redact
 
 import (
@@ -14,33 +14,33 @@ import (
 	"strings"
 )
 
-// Text stands for a secret in a redacted text.
+// Text replaces a secret in a redacted text.
 const Text = "[redacted]"
 
 const (
-	// minLine is the least length of a line of a secret that counts as a secret itself.
+	// minLine is the minimum length of a line of a secret that counts as a secret itself.
 	minLine = 8
-	// minEncoded is the least length of a secret that is searched in base64 and hexadecimal
-	// digits. A shorter one would be found by chance.
+	// minEncoded is the minimum length of a secret that is searched in base64 and hexadecimal
+	// digits. A shorter secret would be found by chance.
 	minEncoded = 4
-	// maxEncodedLines is the most lines of a secret whose single lines are searched in base64
+	// maxEncodedLines is the maximum number of lines of a secret whose single lines are searched in base64
 	// and hexadecimal digits.
 	maxEncodedLines = 64
 )
 
 // Replacer removes secrets from texts. It is safe for concurrent use.
 type Replacer struct {
-	begin [256]bool // bytes that a secret may begin with in a text
+	begin [256]bool // bytes that may begin a secret in a text
 	forms []*form   // the longest first
 
-	// The forms, by the bytes that they may begin with after escapes are decoded.
+	// The forms, by their first bytes after escapes are decoded.
 	single  map[byte][]*form // forms of one byte
 	pairs   map[[2]byte][]*form
-	encoded map[byte][]*form // forms that are not plain: a line break may follow their first byte
+	encoded map[byte][]*form // forms that are not plain, since a line break may follow their first byte
 }
 
-// New returns a Replacer of secrets. It ignores secrets that are empty or only white space. A secret of a few
-// characters is replaced wherever a text has them.
+// New returns a Replacer of secrets. It ignores secrets that are empty or only white space. A short secret is
+// replaced wherever its characters occur in a text.
 func New(secrets []string) *Replacer {
 	r := &Replacer{single: make(map[byte][]*form), pairs: make(map[[2]byte][]*form), encoded: make(map[byte][]*form)}
 	seen := make(map[form]bool)
@@ -80,8 +80,8 @@ func (r *Replacer) index(f *form) {
 	}
 }
 
-// formsOf returns the forms of a secret: of the whole secret, of the secret without white space
-// around it, and of its longer lines, since a key is often quoted line by line.
+// formsOf returns the forms of the whole secret, of the secret without surrounding white space, and
+// of its longer lines, since a key is often quoted line by line.
 func formsOf(secret string) []form {
 	trimmed := strings.TrimSpace(secret)
 	if trimmed == "" {
@@ -104,7 +104,7 @@ func formsOf(secret string) []form {
 }
 
 // Replace returns text without the secrets. If secrets overlap, it removes all of them. It also
-// removes the beginning of a secret at the end of text, since text may have been cut there.
+// removes the beginning of a secret at the end of text, since text may have been truncated there.
 func (r *Replacer) Replace(text string) string {
 	if len(r.forms) == 0 {
 		return text
@@ -133,7 +133,7 @@ func (e *redactedError) Unwrap() error { return e.err }
 func (s *scan) replace() string {
 	text := s.text
 	var b strings.Builder
-	copied := 0 // of text
+	copied := 0 // end of the copied part of text
 	for secret := range s.spans() {
 		b.WriteString(text[copied:secret.from])
 		b.WriteString(Text)

@@ -12,8 +12,7 @@ import (
 	"github.com/daeace23/prober/internal/redact"
 )
 
-// vector is one of testdata/vectors.json, which testdata/vectors.py generates with the encoders of
-// Python.
+// vector is an entry of testdata/vectors.json, which testdata/vectors.py generates with Python's encoders.
 type vector struct{ Secret, Encoding, Text string }
 
 func vectors(t testing.TB) (list []vector) {
@@ -32,7 +31,7 @@ func TestReplaceFindsSecretInEveryEncoding(t *testing.T) {
 	for _, v := range vectors(t) {
 		r := redact.New([]string{v.Secret})
 		got := r.Replace(v.Text)
-		// What is left are quotes around the secret, and in base64 a few characters.
+		// Only quotes around the secret remain, and in base64 a few characters.
 		const most = 40
 		if left := strings.ReplaceAll(got, redact.Text, ""); !strings.Contains(got, redact.Text) || len(left) > most ||
 			!strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
@@ -97,7 +96,7 @@ func TestReplaceKeepsSurroundings(t *testing.T) {
 	}
 }
 
-// The texts can be decoded in very many ways.
+// The texts can be decoded in many ways.
 func TestReplaceOfRepetitions(t *testing.T) {
 	for _, s := range []string{`\`, "%25", "&amp;", "+", "[redacted", "%", "&#x26;"} {
 		r := redact.New([]string{strings.Repeat(s, 64) + "x"})

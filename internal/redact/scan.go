@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// stepsPerByte is the most work for a byte of a text. Pages and logs take fewer than ten
-	// steps a byte.
+	// stepsPerByte limits the steps for a byte of a text. Pages and logs take fewer than ten
+	// steps for a byte.
 	stepsPerByte = 64
 	// moreSteps is added for short texts.
 	moreSteps = 1 << 16
-	// escapeSteps is the work to decode an escape in one way.
+	// escapeSteps is the number of steps to decode an escape in one way.
 	escapeSteps = 8
 )
 
@@ -29,14 +29,14 @@ func (s span) longest(other span) span {
 type scan struct {
 	*Replacer
 	text string
-	left int // steps that may still be made
+	left int // remaining steps
 }
 
 func newScan(r *Replacer, text string) scan {
 	return scan{r, text, stepsPerByte*len(text) + moreSteps}
 }
 
-// steps returns the work to decode the escape.
+// steps returns the number of steps to decode the escape.
 func (u *units) steps() int { return escapeSteps * (1 + u.n) }
 
 // spans returns the parts of the text that are secret, in order. They do not overlap.
@@ -48,7 +48,7 @@ func (s *scan) spans() iter.Seq[span] {
 				continue
 			}
 			found := s.match(i)
-			if s.left < 0 { // the search was cut short
+			if s.left < 0 { // the limit is reached
 				found, i = span{i, len(s.text)}, len(s.text)
 			}
 			switch {
@@ -69,7 +69,7 @@ func (s *scan) spans() iter.Seq[span] {
 	}
 }
 
-// match returns the longest secret that begins at text[i], the zero span if there is none.
+// match returns the longest secret that begins at text[i]; the zero span if there is none.
 func (s *scan) match(i int) span {
 	best := s.matchFirst(i, s.text[i:i+1], i+1)
 	if !isEscape(s.text[i]) {

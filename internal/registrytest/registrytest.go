@@ -19,7 +19,7 @@ import (
 
 // Registry is a registry that speaks plain HTTP and keeps everything in memory.
 type Registry struct {
-	Host   string // its address, HOST:PORT
+	Host   string // HOST:PORT
 	server *httptest.Server
 
 	mu       sync.Mutex
@@ -27,12 +27,12 @@ type Registry struct {
 	requests []string
 }
 
-// Handler returns a registry that logs nothing.
+// Handler returns the handler of a registry that logs nothing.
 func Handler(options ...registry.Option) http.Handler {
 	return registry.New(append(options, registry.Logger(log.New(io.Discard, "", 0)))...)
 }
 
-// New starts a registry, which ends with the test.
+// New starts a registry that ends with the test.
 func New(t testing.TB, options ...registry.Option) *Registry {
 	t.Helper()
 	r, real := &Registry{}, Handler(options...)
@@ -50,11 +50,11 @@ func New(t testing.TB, options ...registry.Option) *Registry {
 	return r
 }
 
-// Close ends the registry before the test does.
+// Close ends the registry before the end of the test.
 func (r *Registry) Close() { r.server.Close() }
 
-// Intercept calls before for each request from now on; nil for none. If it returns true, it has
-// answered. Intercept forgets the requests so far.
+// Intercept sets a function that is called before each further request; nil for none. If before returns true, it has
+// answered the request. Intercept also clears the list of requests.
 func (r *Registry) Intercept(before func(w http.ResponseWriter, r *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *Registry) Requests() []string {
 	return slices.Clone(r.requests)
 }
 
-// Ref returns the reference of rest, such as demo:1, in the registry.
+// Ref returns the reference to rest, such as demo:1, in the registry.
 func (r *Registry) Ref(t testing.TB, rest string) plugin.Reference {
 	t.Helper()
 	ref, err := plugin.ParseReference(r.Host + "/" + rest)

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Patience is how long the commands of prober let [Input] wait for the writer of a pipe.
+// Patience is how long prober's commands wait in [Input] for the writer of a pipe.
 const Patience = 30 * time.Second
 
-// Input returns the contents of a file that was named on a command line. Unlike [Read], it
-// reads pipes too, such as /dev/stdin or a shell's <(…). It waits for the writer of a pipe for
-// at most patience, and until ctx ends. After that, the pipe stays open until its writer ends.
+// Input returns the contents of a file named on a command line. Unlike [Read], it
+// also reads pipes, such as /dev/stdin or a shell's <(…). It waits for the writer of a pipe for
+// at most patience, or until ctx ends. After that, the pipe stays open until its writer ends.
 func Input(ctx context.Context, path string, most int64, patience time.Duration) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() || info.IsDir() {
@@ -31,13 +31,13 @@ func Input(ctx context.Context, path string, most int64, patience time.Duration)
 	})
 }
 
-// Stream is [ReadAll] until ctx ends. After that, a read may go on until from ends.
+// Stream is [ReadAll], but returns when ctx ends. Then a read may continue in the background until from ends.
 func Stream(ctx context.Context, from io.Reader, name string, most int64) ([]byte, error) {
 	return interruptible(ctx, func() ([]byte, error) { return ReadAll(from, name, most) })
 }
 
-// interruptible returns the result of read, or the cause if ctx ends before. It does not stop
-// read: nothing interrupts the open of a pipe without a writer, or a read of a terminal.
+// interruptible returns the result of read, or the cause of the end of ctx if that comes first. It does not stop
+// read: opening a pipe without a writer, or reading a terminal, cannot be interrupted.
 func interruptible(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	type answer struct {
 		data []byte

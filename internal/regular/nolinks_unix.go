@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNoLinks opens the file at an absolute path, and follows no link: it opens each folder in
-// the one before.
+// openNoLinks opens the file at an absolute path without following links. It opens each folder relative to
+// its parent.
 func openNoLinks(path string, flag int) (*os.File, error) {
 	dir, err := unix.Open("/", folderFlags, 0)
 	if err != nil {

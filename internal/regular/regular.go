@@ -1,6 +1,6 @@
 // Package regular reads files whose paths come from outside: manifests, references to secrets,
-// plugins, keys. It reads regular files only, so it never blocks, as a named pipe would, and it
-// never reads more than it is told to. [Replace] writes a file atomically.
+// plugins, keys. It reads only regular files, since a named pipe could block, and limits their
+// size. [Replace] writes a file atomically.
 package regular
 
 import (
@@ -23,12 +23,12 @@ type TooLargeError struct{ Max int64 }
 func (e *TooLargeError) Error() string { return fmt.Sprintf("more than %d bytes", e.Max) }
 
 // Open opens the regular file at path for reading, and follows symbolic links. Its error is an
-// [*fs.PathError], which matches [ErrNotRegular] if path is something else.
+// [*fs.PathError], which matches [ErrNotRegular] if path is not a regular file.
 func Open(path string) (*os.File, error) {
 	return open(path, os.Stat, func(path string, flag int) (*os.File, error) { return os.OpenFile(path, flag, 0) })
 }
 
-// OpenIn is [Open] of the file called name in root. It follows no link out of root.
+// OpenIn is [Open] for the file called name in root. It does not follow links out of root.
 func OpenIn(root *os.Root, name string) (*os.File, error) {
 	return open(name, root.Stat, func(name string, flag int) (*os.File, error) { return root.OpenFile(name, flag, 0) })
 }
@@ -71,8 +71,8 @@ func Read(path string, most int64) ([]byte, error) {
 	return ReadAll(f, path, most)
 }
 
-// ReadNoLinks is [Read] of the file at an absolute path, of which no part may be a symbolic link.
-// So a check of such a path is still true for the file that is read.
+// ReadNoLinks is [Read] for the file at an absolute path without symbolic links in any part. So the result of an
+// earlier check of the path applies to the file that is read.
 func ReadNoLinks(path string, most int64) ([]byte, error) {
 	f, err := open(path, os.Lstat, openNoLinks)
 	if err != nil {
@@ -82,7 +82,7 @@ func ReadNoLinks(path string, most int64) ([]byte, error) {
 	return ReadAll(f, path, most)
 }
 
-// ReadAll returns what is left in from, which has at most most bytes. path is for errors.
+// ReadAll returns the remaining bytes of from. More than most bytes are an error. path is for errors.
 func ReadAll(from io.Reader, path string, most int64) ([]byte, error) {
 	data := bytes.NewBuffer(make([]byte, 0, room(from, most)))
 	if _, err := data.ReadFrom(io.LimitReader(from, most+1)); err != nil {
@@ -94,8 +94,8 @@ func ReadAll(from io.Reader, path string, most int64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// room returns how many bytes of memory to begin with: a file of 20 MB would be copied ten times by a
-// slice that grows.
+// room returns the initial capacity of the buffer for from, so that a growing slice does not copy a large file
+// several times.
 func room(from io.Reader, most int64) int64 {
 	size := int64(0)
 	if f, ok := from.(*os.File); ok {
@@ -103,7 +103,7 @@ func room(from io.Reader, most int64) int64 {
 			size = min(info.Size(), most)
 		}
 	}
-	return size + bytes.MinRead // which ReadFrom wants to be free at the end
+	return size + bytes.MinRead // ReadFrom needs this free space at the end
 }
 
 func notRegular(path string) error {

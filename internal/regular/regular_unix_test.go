@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-func TestReadOfOtherFilesIsError(t *testing.T) {
+func TestReadOfIrregularFileIsError(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -89,7 +89,7 @@ func TestInputReadsPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		if err := os.WriteFile(pipe, []byte("text"), 0); err != nil { // waits for the reader
+		if err := os.WriteFile(pipe, []byte("text"), 0); err != nil { // blocks until there is a reader
 			t.Error(err)
 		}
 	}()
@@ -111,7 +111,7 @@ func TestInputWithoutWriterTimesOut(t *testing.T) {
 	if _, err := regular.Input(ctx, pipe, 4, time.Hour); err == nil || err.Error() != "interrupted" {
 		t.Errorf("Input with a context that has ended: %v", err)
 	}
-	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // lets the readers go
+	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // unblocks the readers
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // Replace creates or replaces the file at path, with the mode perm. write writes the contents,
-// and calls Sync if they must survive a crash of the host. A reader of path sees the old file or
-// the whole new one. After an error, the old file is unchanged. Replace follows no link at path.
+// and calls Sync if they must survive a crash of the host. A reader of path sees either the old file or
+// the whole new one. After an error, the old file is unchanged. Replace does not follow a link at path.
 func Replace(path string, perm fs.FileMode, write func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

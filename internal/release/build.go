@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// programs are in each archive. The SBOM is made of the first, which links every module that others link.
+// programs are in each archive. The SBOM describes the first one, which links all modules of the others.
 var programs = [...]string{"prober", "prober-probe"}
 
-// compile returns the programs for a platform.
+// compile builds the programs for a platform.
 func (r *release) compile(goos, goarch string) (files []file, _ error) {
 	dir, err := os.MkdirTemp("", "prober-release-")
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 // debAuthor is the maintainer of the Debian package.
 const debAuthor = "prober authors <prober@users.noreply.github.com>"
 
-// debArchitectures are Debian's names of those that have a package.
+// debArchitectures has Debian's names of the architectures with a package, by GOARCH.
 var debArchitectures = map[string]string{"amd64": "amd64", "arm64": "arm64"}
 
-// describedCommit is the end of a version by git describe: commits since the tag, the commit, and
-// whether files were changed.
+// describedCommit matches the end of a version by git describe: the number of commits since the tag, the
+// commit, and -dirty if files were changed.
 var describedCommit = regexp.MustCompile(`-([0-9]+)-g([0-9a-f]+)(-dirty)?$`)
 
-// debVersion returns a version as Debian orders them: pre-releases come before their release, and
-// commits after it. A commit without a tag before it comes before all releases.
+// debVersion returns a version in Debian's format, in which pre-releases sort before their release, and later
+// commits after it. A commit without an earlier tag sorts before all releases.
 func debVersion(version string) string {
 	if version == "" || version[0] < '0' || version[0] > '9' || !strings.Contains(version, ".") {
 		version = "0~git." + version
@@ -34,8 +34,8 @@ func debVersion(version string) string {
 	return strings.ReplaceAll(version, "-", ".") + "-1"
 }
 
-// deb returns the Debian package for an architecture, built with the programs, their SBOM and the files
-// that the archives have too.
+// deb returns the Debian package for an architecture, with the programs, their SBOM and the shared files of the
+// archives.
 func (r *release) deb(arch string, built []file, bom []byte, shared []file) (f file, err error) {
 	entries, err := r.debFiles(built, bom, shared)
 	if err != nil {
@@ -112,17 +112,16 @@ func (r *release) debFiles(built []file, bom []byte, shared []file) (entries []e
 	return entries, nil
 }
 
-// completionPaths are where shells of Debian look for the completions.
+// completionPaths has the paths at which shells look for completions on Debian, by file in the archive.
 var completionPaths = map[string]string{
 	"completions/prober.bash": "usr/share/bash-completion/completions/prober",
 	"completions/_prober":     "usr/share/zsh/vendor-completions/_prober",
 	"completions/prober.fish": "usr/share/fish/vendor_completions.d/prober.fish",
 }
 
-// debChangelog returns the changelog of the package, which has one entry: that of the program tells
-// the rest.
+// debChangelog returns the changelog of the package. Its only entry refers to the changelog of the program.
 func (r *release) debChangelog() []byte {
-	return fmt.Appendf(nil, "prober (%s) unstable; urgency=medium\n\n  * Release %s; changelog.gz tells what has changed.\n\n -- %s  %s\n",
+	return fmt.Appendf(nil, "prober (%s) unstable; urgency=medium\n\n  * Release %s; changelog.gz lists the changes.\n\n -- %s  %s\n",
 		debVersion(r.version), r.version, debAuthor, r.date.Format(time.RFC1123Z))
 }
 
@@ -133,7 +132,7 @@ const debDescription = `probes of services, as a kubelet makes them
  WebAssembly, which run in a sandbox, and checks of Nagios add others.
  .
  The package has a systemd service. It probes nothing until
- /etc/prober/prober.yaml or /etc/prober/pods.d tell it to.`
+ /etc/prober/prober.yaml or /etc/prober/pods.d configure it.`
 
 // debControl returns the files that dpkg reads.
 func (r *release) debControl(arch string, files []entry) (entries []entry, err error) {

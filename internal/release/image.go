@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageUser is the user of the image, and its group: the usual number of one without privileges.
+// imageUser is the user and group ID of the image: the usual ID of an unprivileged user in images.
 const imageUser = 65532
 
 // layout is an OCI image layout in memory.
@@ -84,7 +84,7 @@ func platformOf(arch string) v1.Platform {
 	return p
 }
 
-// imageConfig returns how the image is run. The agent listens on loopback, as everywhere: other
+// imageConfig returns the configuration of the image. As always, the agent listens on loopback by default, since other
 // addresses need TLS and credentials.
 func imageConfig(labels map[string]string) v1.ImageConfig {
 	return v1.ImageConfig{
@@ -92,7 +92,7 @@ func imageConfig(labels map[string]string) v1.ImageConfig {
 		WorkingDir: "/var/lib/prober",
 		Env: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			"XDG_RUNTIME_DIR=/run/prober", // for the socket, if a volume is there
+			"XDG_RUNTIME_DIR=/run/prober", // for the socket, if a volume is mounted there
 		},
 		Entrypoint:   []string{"/usr/bin/prober"},
 		Cmd:          []string{"run", "--config", "/etc/prober/prober.yaml", "-f", "/etc/prober/pods.d", "--plugins", "/etc/prober/plugins"},
@@ -102,7 +102,7 @@ func imageConfig(labels map[string]string) v1.ImageConfig {
 	}
 }
 
-// labels describe the image, as the OCI image specification names them.
+// labels returns the annotations of the image that the OCI image specification defines.
 func (r *release) labels() map[string]string {
 	return map[string]string{
 		v1.AnnotationTitle:         "prober",
@@ -125,7 +125,7 @@ func (r *release) image(l *layout) (f file, err error) {
 	if err != nil {
 		return f, err
 	}
-	all.Annotations = map[string]string{v1.AnnotationRefName: strings.ReplaceAll(r.version, "+", "_")} // tags have no +
+	all.Annotations = map[string]string{v1.AnnotationRefName: strings.ReplaceAll(r.version, "+", "_")} // tags must not contain +
 	top, err := json.Marshal(v1.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageIndex, Manifests: []v1.Descriptor{all},
 	})
@@ -165,8 +165,8 @@ func (r *release) imageFiles(built []file, bom, licenses []byte) ([]entry, error
 	}...), nil
 }
 
-// authorities returns the certificates that Mozilla trusts without conditions, in PEM: a file cannot
-// say that an authority is trusted up to some date only.
+// authorities returns the certificates in PEM that Mozilla trusts without conditions. A PEM file cannot
+// express conditions, such as a date up to which an authority is trusted.
 func authorities() (all []byte) {
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {

@@ -31,12 +31,12 @@ type release struct {
 
 func main() {
 	r := release{source: "."}
-	platforms := flag.String("platforms", "linux/amd64", "separated by spaces: OS/ARCH")
-	flag.StringVar(&r.out, "out", "dist", "folder of the files, which is emptied first")
-	flag.StringVar(&r.version, "version", "dev", "of the release")
+	platforms := flag.String("platforms", "linux/amd64", "platforms as OS/ARCH, separated by spaces")
+	flag.StringVar(&r.out, "out", "dist", "folder for the files, which is emptied first")
+	flag.StringVar(&r.version, "version", "dev", "version of the release")
 	flag.StringVar(&r.site, "site", "", "folder of the documents, as make site writes it; default: the release has none")
 	flag.StringVar(&r.goTool, "go", "go", "the Go tool")
-	seconds := flag.Int64("date", 0, "of the commit, in seconds since the epoch")
+	seconds := flag.Int64("date", 0, "date of the commit, in seconds since the epoch")
 	flag.Parse()
 	r.version = strings.TrimPrefix(r.version, "v")
 	r.date = time.Unix(max(*seconds, 0), 0).UTC()
@@ -111,7 +111,7 @@ type file struct {
 	exec bool
 }
 
-// sharedFiles returns the files that the archives of all platforms have.
+// sharedFiles returns the files that are in the archives of all platforms.
 func (r *release) sharedFiles() (files []file, err error) {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		data, err := os.ReadFile(filepath.Join(r.source, name))
@@ -157,12 +157,24 @@ func (r *release) platform(goos, goarch string, shared []file, image *layout) ([
 			content[i].name += ".exe"
 		}
 	case "linux":
-		unit, err := os.ReadFile(filepath.Join(r.source, "deploy/systemd/prober.service"))
+		for from, to := range map[string]string{
+			"deploy/systemd/prober.service": "systemd/prober.service", "deploy/prober.yaml": "systemd/prober.yaml", "deploy/debian/default": "systemd/default",
+		} {
+			data, err := os.ReadFile(filepath.Join(r.source, from))
+			if err != nil {
+				return nil, err
+			}
+			content = append(content, file{name: to, data: data})
+		}
+	}
+	if goos != "windows" {
+		data, err := os.ReadFile(filepath.Join(r.source, "deploy/install.sh"))
 		if err != nil {
 			return nil, err
 		}
-		content = append(content, file{name: "systemd/prober.service", data: unit})
+		content = append(content, file{name: "install.sh", data: data, exec: true})
 	}
+	slices.SortFunc(content, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	archive, err := pack(base, content, r.date)
 	files := []file{{name: name, data: archive}, {name: base + ".cdx.json", data: bom}}
 	if arch := debArchitectures[goarch]; err == nil && goos == "linux" && arch != "" {

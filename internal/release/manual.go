@@ -52,7 +52,7 @@ func commands(c *cobra.Command) []*cobra.Command {
 	c.InitDefaultHelpFlag()
 	all := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() || sub.Name() == "help" { // which cobra calls unavailable
+		if sub.IsAvailableCommand() || sub.Name() == "help" { // cobra reports help as unavailable
 			all = append(all, commands(sub)...)
 		}
 	}

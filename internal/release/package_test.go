@@ -58,7 +58,7 @@ func TestImageHasBothArchitectures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := validate.Index(top); err != nil { // digests, sizes and media types, of layers too
+	if err := validate.Index(top); err != nil { // digests, sizes and media types, including layers
 		t.Fatal(err)
 	}
 	list, err := top.IndexManifest()
@@ -95,7 +95,7 @@ func TestImageHasBothArchitectures(t *testing.T) {
 	}
 }
 
-// checkImageFiles checks the files of an image, which has an SBOM.
+// checkImageFiles checks the files of an image, including its SBOM.
 func checkImageFiles(t *testing.T, image io.ReadCloser, sbom []byte) {
 	t.Helper()
 	defer image.Close()
@@ -129,7 +129,7 @@ func checkImageFiles(t *testing.T, image io.ReadCloser, sbom []byte) {
 	}
 }
 
-func TestAuthoritiesAreThoseOfMozilla(t *testing.T) {
+func TestAuthoritiesEqualMozillas(t *testing.T) {
 	var names []string
 	for rest := authorities(); len(rest) > 0; {
 		var block *pem.Block

@@ -27,8 +27,8 @@ import (
 
 var date = time.Unix(1_700_000_000, 0).UTC()
 
-// source is a module with the layout of prober, whose program prints its version and where
-// its source is.
+// source is a module with the layout of prober. Its program prints its version and the path of
+// its source.
 var source = map[string]string{
 	"go.mod":                          "module github.com/daeace23/prober\n\ngo 1.26\n",
 	"internal/cli/program/program.go": "package program\n\nvar Version = \"dev\"\n",
@@ -51,7 +51,7 @@ func main() {
 }
 `
 
-// build builds a release of source, in a folder of its own, and returns its files by name.
+// build builds a release of source in a new folder, and returns its files by name.
 func build(t *testing.T, platforms ...string) map[string][]byte {
 	t.Helper()
 	return buildWith(t, "", platforms...)
@@ -117,7 +117,7 @@ func TestReleaseIsReproducibleFromAnotherFolder(t *testing.T) {
 	}
 }
 
-// The program of the test is the test binary, which has prober's modules.
+// The test uses the test binary as the program, since it links prober's modules.
 func TestSBOMListsModulesOfProgram(t *testing.T) {
 	path, err := os.Executable()
 	if err != nil {
@@ -146,7 +146,7 @@ func TestSBOMListsModulesOfProgram(t *testing.T) {
 	checkSBOM(t, program, data)
 }
 
-// checkSBOM compares an SBOM with the modules that a program says it has.
+// checkSBOM compares an SBOM with the modules in the build information of a program.
 func checkSBOM(t *testing.T, program, data []byte) {
 	t.Helper()
 	info, err := buildinfo.Read(bytes.NewReader(program))
@@ -219,7 +219,7 @@ func TestZipHasAllFiles(t *testing.T) {
 	}
 }
 
-// helped returns the arguments of all commands as the help texts list them, those of prober itself first.
+// helped returns the arguments of all commands in the help texts, beginning with prober itself.
 func helped(t *testing.T, path ...string) (all [][]string) {
 	t.Helper()
 	_, stdout, _ := clitest.Run(nil, append(path, "--help")...)

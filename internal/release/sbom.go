@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// bom is a CycloneDX 1.6 document, with the fields that are used here.
+// bom is a CycloneDX 1.6 document, with the used fields.
 type bom struct {
 	Format       string       `json:"bomFormat"`
 	SpecVersion  string       `json:"specVersion"`
@@ -106,7 +106,7 @@ func sbom(program []byte, licenses []licensed, version string, date time.Time) (
 	return append(data, '\n'), err
 }
 
-// library returns the component of a module. sum is its hash in go.sum; "" leaves it out.
+// library returns the component for a module. sum is its hash in go.sum; "" omits it.
 func library(path, version, sum string) component {
 	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	c := component{Ref: purl, Type: "library", Name: path, Version: version, PURL: purl}
@@ -116,7 +116,7 @@ func library(path, version, sum string) component {
 	return c
 }
 
-// serial returns a UUID that depends on the program alone.
+// serial returns a UUID that depends only on the program.
 func serial(sum [sha256.Size]byte) string {
 	id := sum[:16]
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, RFC 9562

@@ -17,12 +17,12 @@ type entry struct {
 	name string // below the root, slash-separated; "" for the root itself
 	data []byte
 	mode int64 // 0 means 0644, and 0755 for folders
-	user int   // owner, and its group
+	user int   // user and group ID of the owner
 }
 
 func (e entry) folder() bool { return e.name == "" || strings.HasSuffix(e.name, "/") }
 
-// inPath returns the programs where a package and an image have them.
+// inPath returns the programs as entries in usr/bin, for a package or an image.
 func inPath(built []file) (entries []entry) {
 	for _, f := range built {
 		entries = append(entries, entry{name: "usr/bin/" + f.name, data: f.data, mode: mode(f)})

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/internal/safelog"
 )
 
-// villain panics in the method that it names.
+// villain is a handler that panics in one method.
 type villain string
 
 func (v villain) do(method string) {
@@ -33,7 +33,7 @@ func TestPanicsAreIgnored(t *testing.T) {
 	safelog.New(nil).Info("a line")
 }
 
-func TestLinesAreTheSame(t *testing.T) {
+func TestRecordsAreUnchanged(t *testing.T) {
 	var got, want bytes.Buffer
 	for into, wrap := range map[*bytes.Buffer]func(*slog.Logger) *slog.Logger{&got: safelog.New, &want: func(l *slog.Logger) *slog.Logger { return l }} {
 		l := wrap(slog.New(slog.NewTextHandler(into, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

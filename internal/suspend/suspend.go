@@ -1,4 +1,4 @@
-// Package suspend is how the context of an attempt lets its timeout be suspended; see probe.SuspendTimeout.
+// Package suspend defines the context of an attempt whose timeout can be suspended; see probe.SuspendTimeout.
 package suspend
 
 import "context"
@@ -9,5 +9,5 @@ type Context interface {
 	Suspend() (resume func(), ok bool)
 }
 
-// Key is the key of a [Context] in itself, and so in the contexts derived from it.
+// Key is the key under which a [Context] returns itself, so that derived contexts can find it.
 type Key struct{}

@@ -1,4 +1,4 @@
-// Package timespan reads how long, or when, as people write it. Read this file only.
+// Package timespan parses and formats durations with days, and times.
 package timespan
 
 import (
@@ -10,7 +10,7 @@ import (
 
 const day = 24 * time.Hour
 
-// Parse reads a duration such as "30d", "1d12h", "12h" or "90m". It is positive.
+// Parse parses a duration such as "30d", "1d12h", "12h" or "90m". The duration must be positive.
 func Parse(text string) (time.Duration, error) {
 	wrong := fmt.Errorf("%q must be a duration such as 30d, 12h or 90m", text)
 	days, rest, ok := strings.Cut(text, "d")
@@ -29,13 +29,13 @@ func Parse(text string) (time.Duration, error) {
 		}
 		d += more
 	}
-	if d <= 0 { // also if it is too long
+	if d <= 0 { // zero, or overflow
 		return 0, wrong
 	}
 	return d, nil
 }
 
-// Format returns d as [Parse] reads it.
+// Format returns d in the format of [Parse].
 func Format(d time.Duration) string {
 	switch rest := d % day; {
 	case d < day:
@@ -58,7 +58,8 @@ func trim(text string) string {
 	return text
 }
 
-// Before reads a time, such as "2026-01-02T15:04:05Z" or "2026-01-02", or a duration before now.
+// Before parses a time, such as "2026-01-02T15:04:05Z" or "2026-01-02", or a duration, for which it returns the time
+// before now.
 func Before(text string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {

@@ -1,8 +1,8 @@
 // Typecheck type-checks the packages below the working directory and their tests for other platforms. It
-// finds what does not compile there, such as a constant that an int of 32 bits cannot hold.
+// finds code that does not compile there, such as a constant that overflows a 32-bit int.
 //
-// The compiler would have to compile every dependency for each platform first, which takes minutes.
-// Typecheck reads their source instead, without the bodies of functions.
+// The compiler must compile every dependency for each platform first, which takes minutes. Typecheck reads the
+// source of dependencies instead, without function bodies.
 package main
 
 import (
@@ -86,7 +86,7 @@ func (c *checker) check(platform string) error {
 		packages[p.ImportPath] = p
 	}
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for _, p := range order { // dependencies come first, so no slot is held by what waits for a later package
+	for _, p := range order { // dependencies come first, so a package with a slot waits only for packages that have had one
 		slots <- struct{}{}
 		go func() {
 			defer func() { close(p.done); <-slots }()
@@ -101,8 +101,7 @@ func (c *checker) check(platform string) error {
 	return errors.Join(problems...)
 }
 
-// list returns the packages, their tests and their dependencies in an order in which each comes after its
-// dependencies.
+// list returns the packages, their tests and their dependencies. Each package comes after its dependencies.
 func (c *checker) list(system, arch string) ([]*listed, error) {
 	cmd := exec.Command("go", "list", "-deps", "-test", "-json=ImportPath,Dir,GoFiles,SFiles,ImportMap,Module", "./...")
 	cmd.Dir, cmd.Stderr = c.dir, os.Stderr
@@ -122,7 +121,7 @@ func (c *checker) list(system, arch string) ([]*listed, error) {
 		} else if err != nil {
 			return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 		}
-		if !strings.HasSuffix(p.ImportPath, ".test") { // the main packages of tests, which go test writes
+		if !strings.HasSuffix(p.ImportPath, ".test") { // skip generated main packages of tests
 			order = append(order, p)
 		}
 	}
@@ -176,7 +175,7 @@ func (c *checker) checkPackage(p *listed, sizes types.Sizes, packages map[string
 	return errors.Join(problems...)
 }
 
-// bodiless returns an error for each function that only assembly could define.
+// bodiless returns an error for each function without a body, which only assembly could define.
 func (c *checker) bodiless(files []*ast.File) (problems []error) {
 	for _, file := range files {
 		for _, decl := range file.Decls {

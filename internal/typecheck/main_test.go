@@ -13,7 +13,7 @@ func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		files    map[string]string
 		platform string
-		want     string // part of the error, empty for none
+		want     string // part of the error; "" for none
 	}{
 		"constant fits an int of 64 bits": {
 			files: map[string]string{"a.go": "package a\n\nvar N int = 1 << 40\n"}, platform: "linux/s390x",

@@ -2,13 +2,12 @@ package wasmfile
 
 import "io"
 
-// headerSize is how much [Custom] reads of a section: its ID, its size, and the length and the
+// headerSize is how many bytes [Custom] reads of each section: its ID, its size, and the length and the
 // beginning of its name.
 const headerSize = 64
 
-// Custom returns the bodies of the custom sections called name, which has at most 48 bytes, of a
-// module of size bytes. It reads only the headers of other sections. A body of more than most
-// bytes is an error.
+// Custom returns the bodies of the custom sections with a name of at most 48 bytes, in a module of size bytes. It
+// reads only the headers of other sections. A body of more than most bytes is an error.
 func Custom(module io.ReaderAt, size int64, name string, most int) (bodies [][]byte, err error) {
 	buf := make([]byte, headerSize)
 	if _, err := module.ReadAt(buf[:len(moduleHeader)], 0); err != nil || string(buf[:len(moduleHeader)]) != string(moduleHeader) {
@@ -26,7 +25,7 @@ func Custom(module io.ReaderAt, size int64, name string, most int) (bodies [][]b
 		if end = start + int64(n-len(r.Data)) + length; r.Err != nil || end > size {
 			return nil, ErrMalformed
 		}
-		if id != 0 || string(r.Bytes()) != name || r.Err != nil { // a name that exceeds buf is another one
+		if id != 0 || string(r.Bytes()) != name || r.Err != nil { // a name that exceeds buf cannot equal name
 			continue
 		}
 		begin := start + int64(n-len(r.Data))

@@ -6,8 +6,8 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// Imports returns the names of the functions that a module imports, in their order, by the
-// module that it imports them from.
+// Imports returns the names of the functions that a module imports, in order, by the name of the module
+// that exports them.
 func Imports(module []byte) (map[string][]string, error) {
 	g, err := Guest(module)
 	if err != nil {
@@ -37,7 +37,7 @@ const (
 	kindGlobal   = 3
 )
 
-// Guest returns what a module imports and exports.
+// Guest returns the imports and exports of a module.
 func Guest(module []byte) (*abi.Guest, error) {
 	sections, err := Sections(module)
 	if err != nil {
@@ -61,7 +61,7 @@ type guestReader struct {
 	Reader
 	guest      *abi.Guest
 	signatures []abi.Signature
-	funcs      []uint32 // the type of each function
+	funcs      []uint32 // index of the type of each function
 }
 
 func (r *guestReader) types() {
@@ -76,8 +76,7 @@ func (r *guestReader) types() {
 	}
 }
 
-// typeNames are the names of value types. Those that abi does not name appear in error
-// messages only.
+// typeNames has the names of value types. Types without a constant in abi only appear in error messages.
 var typeNames = map[byte]abi.Type{0x7f: abi.I32, 0x7e: abi.I64, 0x7d: "f32", 0x7c: abi.F64, 0x6f: "externref"}
 
 func (r *guestReader) valueTypes() (types []abi.Type) {

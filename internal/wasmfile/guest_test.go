@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// guests are modules, with their errors.
+// guests has modules and their errors.
 var guests = []struct {
 	name, module string
 	command      bool

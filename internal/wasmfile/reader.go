@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// ErrMalformed is the error of a [Reader] that cannot read its data.
+// ErrMalformed is the error of a [Reader] for invalid or truncated data.
 var ErrMalformed = errors.New("malformed module")
 
 // Reader reads the binary format of modules. After an error it reads zeros.
@@ -14,7 +14,7 @@ type Reader struct {
 	Err  error  // the first error
 }
 
-// Fail sets the error to [ErrMalformed], if there is none yet.
+// Fail sets the error to [ErrMalformed], unless an error is set.
 func (r *Reader) Fail() {
 	if r.Err == nil {
 		r.Err = ErrMalformed
@@ -53,7 +53,7 @@ func (r *Reader) U32() uint32 {
 	return uint32(v)
 }
 
-// Count reads the length of a vector, whose items have at least a byte each.
+// Count reads the length of a vector, whose items have at least one byte each.
 func (r *Reader) Count() int {
 	n := r.U32()
 	if uint64(n) > uint64(len(r.Data)) {
@@ -63,7 +63,7 @@ func (r *Reader) Count() int {
 	return int(n)
 }
 
-// Bytes reads a vector of bytes. They stay part of the module.
+// Bytes reads a vector of bytes. The result shares memory with the module.
 func (r *Reader) Bytes() []byte {
 	n := r.Count()
 	b := r.Data[:n]

@@ -1,7 +1,7 @@
-// Package wasmfile reads WebAssembly modules as files: their sections, and what they import and
-// export. It neither compiles nor runs them, and reads no code.
+// Package wasmfile reads WebAssembly modules as files: their sections, imports and exports. It neither compiles
+// nor runs them, and reads no code.
 //
-// Start at [Sections]. [Guest] reads what the contract with guests covers, and [Reader] the
+// Start at [Sections]. [Guest] reads the parts that the contract with guests covers, and [Reader] reads the
 // contents of sections.
 package wasmfile
 
@@ -11,8 +11,8 @@ import (
 	"fmt"
 )
 
-// maxSections is the most sections that a module may have. A [Section] takes more memory than
-// a small section has bytes.
+// maxSections is the maximum number of sections of a module. It limits memory, since a [Section] is larger
+// than a small section in the file.
 const maxSections = 10_000
 
 var moduleHeader = []byte("\x00asm\x01\x00\x00\x00")
@@ -20,12 +20,12 @@ var moduleHeader = []byte("\x00asm\x01\x00\x00\x00")
 // Section is one section of a WebAssembly module.
 type Section struct {
 	ID    byte   // 0 is a custom section
-	Name  string // of a custom section
+	Name  string // name of a custom section
 	Start int    // offset of the ID in the module
-	Body  []byte // what follows the size and the name; part of the module
+	Body  []byte // contents after the size and the name; shares memory with the module
 }
 
-// end returns the offset in module, where s comes from, of what follows s.
+// end returns the offset of the end of s in module, the module that s is from.
 func (s Section) end(module []byte) int {
 	return len(module) - cap(s.Body) + len(s.Body)
 }
@@ -59,8 +59,8 @@ func Sections(module []byte) ([]Section, error) {
 	return sections, nil
 }
 
-// WithCustom returns module with one custom section of that name, which replaces all that it
-// has of that name.
+// WithCustom returns module with one custom section called name, which replaces all existing sections of that
+// name.
 func WithCustom(module []byte, name string, body []byte) ([]byte, error) {
 	sections, err := Sections(module)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 type Decoder struct {
 	File string // the name of the file in errors
 
-	// Loose accepts what Go programs with gopkg.in/yaml.v3 accept, for the files of such programs:
-	// merge keys (<<), and in [Decoder.Into] any scalar as a string, and yes, no, on and off as booleans.
+	// Loose follows gopkg.in/yaml.v3, for the files of programs that use it. It accepts merge keys (<<), and in
+	// [Decoder.Into] any scalar as a string, and yes, no, on and off as booleans.
 	Loose bool
 
 	errs []error
@@ -56,10 +56,10 @@ func (d *Decoder) ErrorAt(line int, path string, err error) {
 // Reader reads the value at a path.
 type Reader = func(n *Node, path string)
 
-// Fields are the fields that a mapping may have.
+// Fields has the readers of the fields that a mapping may have.
 type Fields = map[string]Reader
 
-// Join returns the path of a field below path. A name with dots and the like is in brackets:
+// Join returns the path of a field below path. Names with dots and other special characters are put in brackets:
 // metadata.annotations[prober.dev/probes].
 func Join(path, name string) string {
 	switch {
@@ -75,8 +75,7 @@ func Join(path, name string) string {
 // Item returns the path of an item of the list at path.
 func Item(path string, index int) string { return path + "[" + strconv.Itoa(index) + "]" }
 
-// Mapping reads the fields of a mapping. Unknown fields are errors, and so are required ones that
-// are not set.
+// Mapping reads the fields of a mapping. Unknown fields and missing required fields are errors.
 func (d *Decoder) Mapping(n *Node, path string, known Fields, required ...string) {
 	ok := d.Entries(n, path, func(key, value *Node, path string) {
 		if read, ok := known[key.Value]; ok {
@@ -100,7 +99,7 @@ func (d *Decoder) One(n *Node, path string, known Fields) {
 	}
 }
 
-// Entries reads the fields of a mapping that may have any. It reports whether n is a
+// Entries reads the fields of a mapping with arbitrary names. It reports whether n is a
 // mapping.
 func (d *Decoder) Entries(n *Node, path string, entry func(key, value *Node, path string)) bool {
 	if n.Kind != Mapping {
@@ -141,8 +140,8 @@ func (d *Decoder) ListOf(item Reader) Reader {
 	return func(n *Node, path string) { d.Items(n, path, item) }
 }
 
-// Text returns the text of a scalar. Any scalar but null is a string here: version: 1.10 is the
-// string "1.10". If n is another value, it adds an error and ok is false.
+// Text returns the text of a scalar. It accepts any scalar except null as a string: version: 1.10 is the
+// string "1.10". For any other value, it adds an error and ok is false.
 func (d *Decoder) Text(n *Node, path string) (text string, ok bool) {
 	if n.Kind != Scalar || n.Tag == "!!null" {
 		d.Errorf(n, path, "must be a string, not %s", Kind(n))
@@ -167,7 +166,7 @@ func (d *Decoder) NonEmpty(to *string) Reader {
 	}
 }
 
-// Settings returns a reader of a mapping that may have the given names, whose scalars are the texts of set.
+// Settings returns a reader of a mapping that may have the given names. It calls set with the text of each scalar.
 func Settings[Name ~string](d *Decoder, names []Name, set func(name Name, text string) error) Reader {
 	known := make(Fields)
 	for _, name := range names {
@@ -240,7 +239,7 @@ func (d *Decoder) duration(to *time.Duration, least time.Duration) Reader {
 	}
 }
 
-// Parsed returns a reader of a string that parse turns into a value.
+// Parsed returns a reader of a string that parse converts to a value.
 func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error)) Reader {
 	return func(n *Node, path string) {
 		text, ok := d.Text(n, path)
@@ -274,7 +273,7 @@ func OneOf[T ~string](d *Decoder, to *T, known ...T) Reader {
 	}
 }
 
-// Constant returns a reader of a string that can only be want.
+// Constant returns a reader of a string that must equal want.
 func (d *Decoder) Constant(want string) Reader {
 	return func(n *Node, path string) {
 		if text, ok := d.Text(n, path); ok && text != want {
@@ -299,8 +298,8 @@ func (d *Decoder) Digest(to *string) Reader {
 
 var digest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
 
-// Known returns the end of an error about an unknown name: the known names, sorted, and the
-// nearest of them.
+// Known returns the end of an error about an unknown name: the sorted known names, and a guess which one was
+// meant.
 func Known(name string, known []string) string {
 	if len(known) == 0 {
 		return ""
@@ -309,7 +308,7 @@ func Known(name string, known []string) string {
 	return "; known: " + strings.Join(known, ", ") + guess(name, known)
 }
 
-// guess returns a question for the nearest of the known names; "" when none is near.
+// guess returns a question with the nearest known name; "" if no name is near.
 func guess(name string, known []string) string {
 	if near := nearest.Name(name, known); near != "" {
 		return fmt.Sprintf(" (did you mean %q?)", near)

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Error is an error with its place in a file.
+// Error is an error with its position in a file.
 type Error struct {
 	File  string
 	Line  int    // from 1; 0 for the file
@@ -29,10 +29,10 @@ func (e *Error) Error() string {
 	return place + ": " + e.Err.Error()
 }
 
-// Unwrap returns the error without its place.
+// Unwrap returns the error without its position.
 func (e *Error) Unwrap() error { return e.Err }
 
-// parserPlace matches the place that the YAML parser puts in front of most of its errors.
+// parserPlace matches the position that the YAML parser prepends to most of its errors.
 var parserPlace = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^yaml: (?:[a-z ]*error: )?(?:.*?)line (\d+)(?:, column \d+)?: `)
 })

@@ -37,7 +37,7 @@ func (d *Decoder) json(n *Node, path string) ([]byte, bool) {
 	return doc, err == nil
 }
 
-// value returns n as encoding/json decodes it. If JSON has no such value, it adds an error and ok
+// value returns n as encoding/json would decode it. If JSON cannot represent the value, it adds an error and ok
 // is false.
 func (d *Decoder) value(n *Node, path string) (value any, ok bool) {
 	ok = true
@@ -64,7 +64,7 @@ func (d *Decoder) value(n *Node, path string) (value any, ok bool) {
 			_, err = json.Marshal(value) // infinity and NaN
 		}
 		if err != nil {
-			d.Error(n, path, errors.New("must be a value that JSON has"))
+			d.Error(n, path, errors.New("must be a value that JSON can represent"))
 		}
 		return value, err == nil
 	default:

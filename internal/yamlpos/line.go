@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Line returns the line of the field at path below n, or of the nearest field above it that is set.
-// A path may go on inside a string that has YAML, such as an annotation.
+// Line returns the line of the field at path below n, or of its nearest ancestor that is set.
+// A path may continue inside a string with YAML, such as an annotation.
 func Line(n *Node, path string) int {
 	line := n.Line
 	for path != "" {
@@ -28,7 +28,7 @@ func Line(n *Node, path string) int {
 	return line
 }
 
-// cutStep splits the first step off a path like a.b[0][k.x].c.
+// cutStep splits the first step from a path like a.b[0][k.x].c.
 func cutStep(path string) (step, rest string) {
 	if inner, ok := strings.CutPrefix(path, "["); ok {
 		step, rest, _ = strings.Cut(inner, "]")
@@ -57,7 +57,7 @@ func child(n *Node, step string) (next *Node, line int) {
 	return nil, 0
 }
 
-// embedded returns the YAML document in the string n, with the lines of the file; nil if there is
+// embedded returns the YAML document in the string n, with line numbers of the file; nil if there is
 // none.
 func embedded(n *Node) *Node {
 	if n.Tag != "!!str" {

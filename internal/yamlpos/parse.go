@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The bounds of one document, with its aliases written out.
+// The limits of one document, with its aliases expanded.
 const (
 	MaxDepth = 100      // levels of mappings and lists
 	MaxNodes = 500_000  // values and names of fields
@@ -27,8 +27,8 @@ const (
 	Scalar  = yaml.ScalarNode
 )
 
-// Parse returns the root of the only document in data, which has at most maxBytes. It returns nil
-// if the document cannot be read. A field that is set twice is an error, and the first one is
+// Parse returns the root of the only document in data, which must have at most maxBytes bytes. It returns nil
+// if the document cannot be read. A field that is set twice is an error, and its first value is
 // used.
 func (d *Decoder) Parse(data []byte, maxBytes int) *Node {
 	var roots []*Node
@@ -49,17 +49,16 @@ func (d *Decoder) Parse(data []byte, maxBytes int) *Node {
 	return roots[0]
 }
 
-// All returns the roots of all documents in data, without those that are empty. It stops at the
-// first that cannot be read. A document is decoded when it is asked for: its nodes take many times
-// the memory of its text.
+// All returns the roots of all nonempty documents in data. It stops at the first document that cannot be read. It
+// decodes documents one at a time, since the nodes of a document take many times the memory of its text.
 func (d *Decoder) All(data []byte, maxBytes int) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		d.documents(data, maxBytes, func(root *Node) bool { return root.Tag == "!!null" || yield(root) })
 	}
 }
 
-// documents calls yield with the documents up to the first that cannot be read, or until yield
-// returns false; ok reports whether all could be read that were.
+// documents calls yield with each document, until one cannot be read or yield returns false. ok is false if a
+// document could not be read.
 func (d *Decoder) documents(data []byte, maxBytes int, yield func(root *Node) bool) (ok bool) {
 	if len(data) > maxBytes {
 		d.Errorf(nil, "", "must be at most %d bytes", maxBytes)
@@ -87,10 +86,10 @@ func (d *Decoder) documents(data []byte, maxBytes int, yield func(root *Node) bo
 	}
 }
 
-// step is the last step of a path. The text of the path is made only for an error.
+// step is the last step of a path. The text of the path is only formatted for an error.
 type step struct {
 	parent *step
-	name   string // of a field; "" for an item
+	name   string // name of a field; "" for an item
 	index  int
 	depth  int
 }
@@ -106,14 +105,14 @@ func (s *step) path() string {
 	}
 }
 
-// structure applies the rules of every document.
+// structure checks the rules for every document.
 type structure struct {
 	d           *Decoder
-	nodes, text int // how many are left of [MaxNodes] and [MaxText]
+	nodes, text int // remainders of [MaxNodes] and [MaxText]
 }
 
-// node checks n and everything below it, and replaces aliases by their values. Its error is that
-// of a document that is too large.
+// node checks n and everything below it, and replaces aliases by their values. It returns an error if the
+// document is too large.
 func (s *structure) node(n *Node, at *step) error {
 	s.nodes--
 	s.text -= len(n.Value)
@@ -134,12 +133,12 @@ func (s *structure) node(n *Node, at *step) error {
 	return nil
 }
 
-// mapping checks a mapping, and removes wrong fields.
+// mapping checks a mapping, and removes invalid fields.
 func (s *structure) mapping(n *Node, at *step) error {
 	seen := make(map[string]bool, len(n.Content)/2)
 	kept := n.Content[:0]
 	var merged []*Node
-	if s.d.Loose { // a mapping below n that merges n reads n.Content, until it is too deep
+	if s.d.Loose { // keep n.Content intact: a mapping below n that merges n reads it, until the depth limit
 		kept = make([]*Node, 0, len(n.Content))
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -176,7 +175,7 @@ func (s *structure) mapping(n *Node, at *step) error {
 	return nil
 }
 
-// merge adds to n the fields that it does not have of value, a mapping or a list of mappings.
+// merge adds missing fields to n from value, a mapping or a list of mappings.
 func (s *structure) merge(n, value *Node, seen map[string]bool, at *step) {
 	list := []*Node{value}
 	if value.Kind == List {
@@ -204,7 +203,7 @@ func below(at *step, name string, index int) *step {
 	return s
 }
 
-// resolve returns n, or the value that it is an alias of.
+// resolve returns n, or its value if n is an alias.
 func resolve(n *Node) *Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias

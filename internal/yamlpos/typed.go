@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Into sets into, a pointer to a Go type with JSON tags, to the value n at path. An unknown field is
-// an error, and so is a value of another type. It reports whether there was no error.
+// Into sets into, a pointer to a Go type with JSON tags, to the value n at path. Unknown fields and values of another
+// type are errors. It reports whether there was no error.
 func (d *Decoder) Into(n *Node, path string, into any) bool {
 	before := len(d.errs)
 	value := d.typed(n, reflect.TypeOf(into).Elem(), path)
@@ -27,7 +27,7 @@ func (d *Decoder) Into(n *Node, path string, into any) bool {
 	return err == nil
 }
 
-// typed returns n as encoding/json decodes it for type t; nil if n is null or wrong.
+// typed returns n as encoding/json would decode it for type t; nil if n is null or invalid.
 func (d *Decoder) typed(n *Node, t reflect.Type, path string) any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -62,7 +62,7 @@ func (d *Decoder) typed(n *Node, t reflect.Type, path string) any {
 	}
 }
 
-// maxKnown is the most fields of a Go type that an error lists.
+// maxKnown is the maximum number of fields of a Go type that an error lists.
 const maxKnown = 12
 
 // object reads a mapping. typeOf returns the type of a field.

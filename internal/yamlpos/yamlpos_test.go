@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 		{name: "name is a list", text: "a:\n  ? [x]\n  : 1\n", doc: `{"a":{}}`, errs: "f:2: a: the name of a field must be a string, not a list"},
 		{name: "too deep", text: strings.Repeat("[", 102) + strings.Repeat("]", 102), errs: "f:1: the document has more than 100 levels"},
 		{name: "alias of itself", text: "a: &a [*a]\n", errs: "f:1: the document has more than 100 levels"},
-		{name: "infinity", text: "a: .inf\n", errs: "f:1: a: must be a value that JSON has"},
+		{name: "infinity", text: "a: .inf\n", errs: "f:1: a: must be a value that JSON can represent"},
 		{name: "too many bytes", text: strings.Repeat(" ", 1<<20+1), errs: "f:1: must be at most 1048576 bytes"},
 		{
 			name: "aliases of a long text", text: "a: &a " + strings.Repeat("x", 100_000) + "\nb: [*a" + strings.Repeat(", *a", 200) + "]\n",

@@ -78,7 +78,7 @@ func (g *guestRun) grants() []plugin.Grant {
 
 // silent matches the host's message for a guest that returned no message.
 var silent = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(^|: )(the plugin returned -?[0-9]+|the plugin does not take this config)?\s*$`)
+	return regexp.MustCompile(`(^|: )(the plugin returned -?[0-9]+|the plugin does not accept this config)?\s*$`)
 })
 
 // badConfigs calls the guest with configs that its schema refuses. The guest must refuse them too,

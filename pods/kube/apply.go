@@ -25,22 +25,22 @@ import (
 )
 
 const (
-	// longestAttempt is how long an attempt goes on with pods that have changed. The others wait for the next one, so
-	// that it begins with pods of other namespaces that have changed meanwhile.
+	// longestAttempt is how long an attempt goes on to begin with changed pods. The rest waits for the next
+	// attempt, which considers pods of other namespaces that have changed meanwhile.
 	longestAttempt = time.Second
-	// networkTimeout bounds a question to the runtime for the network of a pod.
+	// networkTimeout limits a request to the runtime for the network of a pod.
 	networkTimeout = 2 * time.Second
-	// spentFor is how long the loop remembers for the pods of which namespaces it has taken time.
+	// spentFor is how long the time used by each namespace is remembered.
 	spentFor = time.Minute
 )
 
-// edits are the changes of a pod that are applied. Somebody who changes an annotation a hundred times a second
-// makes neither the loop nor the log busy.
+// edits limits how often the changes of one pod are applied. So an annotation that changes a hundred times a second
+// does not flood the loop or the log.
 var edits = pace.Rate{Burst: 10, Every: 5 * time.Second}
 
 var errNotListed = errors.New("the API server has not listed the pods of this node yet")
 
-// applyLoop applies the pods that have changed until ctx ends, after all of them are known.
+// applyLoop waits for the first list of pods, and then applies changed pods until ctx ends.
 func (s *Source) applyLoop(ctx context.Context) {
 	r, atMost := pods.Reload{Cause: "start"}, time.Duration(math.MaxInt64)
 	for {
@@ -79,7 +79,8 @@ func (s *Source) Reload(ctx context.Context, r pods.Reload) error {
 	return s.attempt(ctx, r, uids, math.MaxInt64)
 }
 
-// attempt applies some pods, and reports the result of all. Those that it has not begun with after atMost are put back.
+// attempt applies the pods with the given UIDs, and reports the result of all pods to the host. It stops beginning
+// with further pods after atMost, and puts those back into the queue.
 func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID, atMost time.Duration) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -96,17 +97,17 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID, a
 			s.toApply.Put(slices.Concat(slices.Collect(maps.Values(waiting))...)...)
 			break
 		}
-		now, of := time.Now(), s.spent.least(waiting)
-		s.apply(ctx, waiting[of][0])
-		s.spent.add(of, time.Since(now))
-		if waiting[of] = waiting[of][1:]; len(waiting[of]) == 0 {
-			delete(waiting, of)
+		now, namespace := time.Now(), s.spent.least(waiting)
+		s.apply(ctx, waiting[namespace][0])
+		s.spent.add(namespace, time.Since(now))
+		if waiting[namespace] = waiting[namespace][1:]; len(waiting[namespace]) == 0 {
+			delete(waiting, namespace)
 		}
 	}
 	var applied []*declared.Pod
 	var errs []error
 	s.mu.Lock()
-	maps.DeleteFunc(s.edits, func(_ types.UID, of pace.Bucket) bool { return of.Full(time.Now()) })
+	maps.DeleteFunc(s.edits, func(_ types.UID, b pace.Bucket) bool { return b.Full(time.Now()) })
 	for _, p := range s.pods {
 		if p.plan == nil {
 			continue
@@ -121,8 +122,8 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID, a
 	return s.host.Applied(ctx, r, applied, errors.Join(errs...))
 }
 
-// byNamespace returns the pods of each namespace, the oldest first: it finds room before younger ones, whatever agent
-// applies them.
+// byNamespace groups pods by namespace, each group sorted from the oldest pod to the newest. So every agent gives
+// the rate of a namespace to its oldest pods first.
 func (s *Source) byNamespace(uids []types.UID) map[string][]types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,36 +133,36 @@ func (s *Source) byNamespace(uids []types.UID) map[string][]types.UID {
 			all[p.latest.Namespace] = append(all[p.latest.Namespace], uid)
 		}
 	}
-	for _, of := range all {
-		slices.SortFunc(of, func(a, b types.UID) int {
+	for _, group := range all {
+		slices.SortFunc(group, func(a, b types.UID) int {
 			return cmp.Or(s.pods[a].latest.CreationTimestamp.Compare(s.pods[b].latest.CreationTimestamp.Time), cmp.Compare(a, b))
 		})
 	}
 	return all
 }
 
-// spent is the time that the loop has taken lately for the pods of each namespace. Whose pods take long, by their
-// plugins or their size, waits for others, and not others for them.
+// spent records how much time was used lately for the pods of each namespace. A namespace whose pods take long,
+// by their plugins or their size, comes after the others.
 type spent struct {
-	since time.Time
-	of    map[string]time.Duration
+	since  time.Time
+	byName map[string]time.Duration
 }
 
 func (s *spent) add(namespace string, took time.Duration) {
-	if now := time.Now(); s.of == nil || now.Sub(s.since) > spentFor {
-		s.since, s.of = now, make(map[string]time.Duration)
+	if now := time.Now(); s.byName == nil || now.Sub(s.since) > spentFor {
+		s.since, s.byName = now, make(map[string]time.Duration)
 	}
-	s.of[namespace] += took
+	s.byName[namespace] += took
 }
 
-// least returns the namespace for which the least time was taken, of those that wait.
+// least returns the waiting namespace that has used the least time.
 func (s *spent) least(waiting map[string][]types.UID) string {
 	return slices.MinFunc(slices.Collect(maps.Keys(waiting)), func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.of[a], s.of[b]), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(s.byName[a], s.byName[b]), cmp.Compare(a, b))
 	})
 }
 
-// remove ends the probes of a pod that is gone, and forgets it.
+// remove ends the probes of a pod with gone set, and forgets the pod.
 func (s *Source) remove(uid types.UID) {
 	s.mu.Lock()
 	p := s.pods[uid]
@@ -169,7 +170,7 @@ func (s *Source) remove(uid types.UID) {
 		s.mu.Unlock()
 		return
 	}
-	p.changes++ // no report and no event comes of it any more
+	p.changes++ // stops reports and events about it
 	s.mu.Unlock()
 	if p.plan != nil {
 		s.manager.RemovePod(p.shown) // before NetworkOf forgets it
@@ -177,9 +178,9 @@ func (s *Source) remove(uid types.UID) {
 	s.mu.Lock()
 	latest, again, left := p.latest, !p.gone, p.left
 	delete(s.pods, uid)
-	if again { // it is wanted again, and perhaps no more before it is applied
+	if again { // the pod has the annotation again
 		next := newPod(latest)
-		next.inPod, next.network = p.inPod, p.network // until then; see NetworkOf
+		next.inPod, next.network = p.inPod, p.network // until it is applied; see NetworkOf
 		s.pods[uid] = next
 	}
 	s.mu.Unlock()
@@ -198,8 +199,8 @@ func (s *Source) remove(uid types.UID) {
 	s.retryRefused(latest.Namespace)
 }
 
-// roomFor returns how many attempts a second the probes of a pod may make: what those of the other pods of its namespace
-// leave.
+// roomFor returns how many attempts a second the probes of a pod may make: the rate limit of its namespace minus the
+// rates of the namespace's other pods.
 func (s *Source) roomFor(pod *v1.Pod) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +213,7 @@ func (s *Source) roomFor(pod *v1.Pod) float64 {
 	return room
 }
 
-// retryRefused has the pods of a namespace applied again of which probes found no room.
+// retryRefused queues the pods of a namespace whose probes were refused for their rate.
 func (s *Source) retryRefused(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +224,7 @@ func (s *Source) retryRefused(namespace string) {
 	}
 }
 
-// apply gives the manager the probes of a pod.
+// apply gives the probes of a pod to the manager, unless the pod must wait.
 func (s *Source) apply(ctx context.Context, uid types.UID) {
 	s.mu.Lock()
 	p := s.pods[uid]
@@ -240,14 +241,14 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 			p.halted = true
 			s.mu.Unlock()
 		}
-		return // readiness goes on until the end, as it is
+		return // readiness probes continue unchanged until the end
 	}
-	if s.waits(uid, p) {
+	if s.mustWait(uid, p) {
 		return
 	}
 	next := newPlan(latest, &s.cfg, s.roomFor(latest))
 	if next.inPod && !s.findNetwork(ctx, p, latest) {
-		return // it is tried again, and what runs fails in the network that is gone
+		return // tried again later; running probes fail in the old namespace
 	}
 	failed, slow := s.check(ctx, p, next)
 	if slow {
@@ -263,8 +264,8 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 	p.inPod = next.inPod // before the first attempt
 	p.changes++
 	s.mu.Unlock()
-	if added && (before.inPod != next.inPod || before.own && !slices.Equal(before.addresses, next.addresses)) {
-		s.manager.RemovePod(p.shown) // its targets are not its own any more
+	if added && (before.inPod != next.inPod || before.ownAddr && !slices.Equal(before.addresses, next.addresses)) {
+		s.manager.RemovePod(p.shown) // its targets have changed
 		added = false
 	}
 	probed := next.declared
@@ -276,29 +277,29 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		s.mu.Unlock()
 		s.store.SetPodStatus(published(next.pod), status)
 	}
-	failed = append(failed, joined.Errors(s.manager.Apply(context.WithoutCancel(ctx), probed))...) // the end of the agent is no fault of a probe
+	failed = append(failed, joined.Errors(s.manager.Apply(context.WithoutCancel(ctx), probed))...) // the end of the agent must not be an error of a probe
 	s.applied(p, latest, next, failed)
 }
 
-// isEarly reports whether there is nothing to be done with a pod yet.
+// isEarly reports whether a pod waits for its time notBefore.
 func (s *Source) isEarly(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pods[uid]
-	return p != nil && !p.gone && p.latest.DeletionTimestamp == nil && time.Now().Before(p.again)
+	return p != nil && !p.gone && p.latest.DeletionTimestamp == nil && time.Now().Before(p.notBefore)
 }
 
-// waits reports whether a pod is applied later, when it is put into the queue again: it changes too often, or its configs
-// take too long.
-func (s *Source) waits(uid types.UID, p *pod) bool {
+// mustWait reports whether a pod is applied later, because it changes too often or its plugins are being prepared.
+// The pod is queued again then.
+func (s *Source) mustWait(uid types.UID, p *pod) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if _, prepared := s.preparing[uid]; prepared || now.Before(p.again) {
+	if _, prepared := s.preparing[uid]; prepared || now.Before(p.notBefore) {
 		return true
 	}
 	if wait := s.edits[uid].Next(edits).Sub(now); wait > 0 {
-		p.again = now.Add(wait)
+		p.notBefore = now.Add(wait)
 		time.AfterFunc(wait, func() { s.toApply.Put(uid) })
 		return true
 	}
@@ -306,7 +307,7 @@ func (s *Source) waits(uid types.UID, p *pod) bool {
 	return false
 }
 
-// applied records what the manager has, and tells what is wrong with the pod.
+// applied records the plan that the manager has, and reports the errors of the pod as an event.
 func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	errs := slices.Concat(next.errs, next.notes)
 	var mendable []error
@@ -318,13 +319,13 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	}
 	text := message(errs)
 	s.mu.Lock()
-	first, news := p.plan == nil, text != p.told
-	acts := p.missed || !first && p.plan.mode != next.mode && (next.mode == liveness.Restart || next.mode == liveness.Evict)
+	first, news := p.plan == nil, text != p.invalidMessage
+	acts := p.missedFailure || !first && p.plan.mode != next.mode && (next.mode == liveness.Restart || next.mode == liveness.Evict)
 	if first {
-		p.prior, p.earlier = priorOf(latest, s.since), toldOf(latest, next.declared, s.since)
+		p.prior, p.earlier = priorOf(latest, s.since), reportedEarlier(latest, next.declared, s.since)
 	}
 	less := !first && next.rate < p.plan.rate
-	p.plan, p.failed, p.told, p.missed = next, mendable, text, false
+	p.plan, p.failed, p.invalidMessage, p.missedFailure = next, mendable, text, false
 	p.changes++
 	p.prior = withStatus(next.pod, p.prior.Status)
 	p.shown = published(next.pod)
@@ -351,14 +352,14 @@ func reference(pod *v1.Pod) *v1.ObjectReference {
 	return &v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 }
 
-// withStatus returns pod with the status. The result shares the rest with pod.
+// withStatus returns a shallow copy of pod with the status.
 func withStatus(pod *v1.Pod, status v1.PodStatus) *v1.Pod {
 	next := *pod
 	next.Status = status
 	return &next
 }
 
-// published returns a pod without what readers do not need: variables may have secrets.
+// published returns a copy of a pod for readers, without hooks and variables, which may have secrets.
 func published(pod *v1.Pod) *v1.Pod {
 	next := *pod
 	hide := func(all []v1.Container) []v1.Container {
@@ -372,9 +373,9 @@ func published(pod *v1.Pod) *v1.Pod {
 	return &next
 }
 
-// priorOf returns pod with the status that an earlier agent has left, for containers that it has
-// probed: those that started before this agent, and before a condition of prober became true. What is
-// Ready and Started there is what that condition says, and not the kubelet.
+// priorOf returns pod with the results of an earlier agent as its status. It has the containers that started
+// before this agent, and before a condition of prober became true. Their Ready and Started come from
+// the conditions of prober, and not from the kubelet.
 func priorOf(latest *v1.Pod, since time.Time) *v1.Pod {
 	prior := withStatus(latest, v1.PodStatus{})
 	ready := conditionOf(latest, conditions.Ready)
@@ -403,23 +404,23 @@ func priorOf(latest *v1.Pod, since time.Time) *v1.Pod {
 	return prior
 }
 
-// toldOf returns the states that an earlier agent has told in events, of probes of containers that started
-// before this agent: those that a condition lists.
-func toldOf(latest *v1.Pod, planned *declared.Pod, since time.Time) map[probeKey]states.State {
-	told := make(map[probeKey]states.State)
+// reportedEarlier returns the states that an earlier agent has reported in events: the states of the probes that
+// a condition lists, if the container started before this agent.
+func reportedEarlier(latest *v1.Pod, planned *declared.Pod, since time.Time) map[probeKey]states.State {
+	reported := make(map[probeKey]states.State)
 	for _, p := range planned.Probes() {
 		key := probeKey{p.Container, p.Kind}
 		gate := conditions.Ready
 		if p.Kind == probe.Liveness {
 			gate = conditions.Live
 		}
-		for _, of := range []v1.PodConditionType{gate, v1.PodConditionType(conditions.Prefix + p.Kind.String() + "." + p.Container)} {
-			if c := conditionOf(latest, of); c != nil && conditions.Lists(c, p.Container, p.Kind) && startedBefore(latest, p.Container, since) {
-				told[key] = stateOf(c)
+		for _, conditionType := range []v1.PodConditionType{gate, v1.PodConditionType(conditions.Prefix + p.Kind.String() + "." + p.Container)} {
+			if c := conditionOf(latest, conditionType); c != nil && conditions.Lists(c, p.Container, p.Kind) && startedBefore(latest, p.Container, since) {
+				reported[key] = stateOf(c)
 			}
 		}
 	}
-	return told
+	return reported
 }
 
 // stateOf returns the state of a probe that a condition lists.
@@ -440,7 +441,7 @@ func startedBefore(pod *v1.Pod, container string, since time.Time) (before bool)
 	return before
 }
 
-// trueSince reports whether a condition is true, and became so at begun or later.
+// trueSince reports whether a condition is true, and became true at begun or later.
 func trueSince(c *v1.PodCondition, begun time.Time) bool {
 	return c != nil && c.Status == v1.ConditionTrue && !c.LastTransitionTime.Time.Before(begun.Truncate(time.Second))
 }
@@ -454,7 +455,7 @@ func conditionOf(pod *v1.Pod, t v1.PodConditionType) *v1.PodCondition {
 	return nil
 }
 
-// publishedConditions returns the conditions of prober that a pod has.
+// publishedConditions returns the conditions in the status of a pod whose type has prober's prefix.
 func publishedConditions(pod *v1.Pod) (all []v1.PodCondition) {
 	for _, c := range pod.Status.Conditions {
 		if strings.HasPrefix(string(c.Type), conditions.Prefix) {

@@ -25,25 +25,25 @@ type Config struct {
 	Policy     *config.Kubernetes  // nil: [config.DefaultKubernetes]
 	Conditions Conditions
 	Events     Events
-	// Act makes what acts on failures of liveness and startup probes. The source sets Current, Party,
+	// Act returns the actor for failures of liveness and startup probes. The source sets Current, Party,
 	// Failing, Asked, Stalled, Recorder and Logger.
 	Act     func(liveness.Config) Actor
-	Runtime Runtime // nil: there is none
+	Runtime Runtime // nil: no access to the container runtime
 	// Exec runs a command through the API server, if there is no Runtime and the policy allows it.
 	Exec func(ctx context.Context, pod api.Pod, container string, cmd []string) (output []byte, exitCode int, err error)
-	// RenewLease is called every [LeaseInterval] while a pod asks to be unready without an agent, and DropLease
-	// when none does any more; nil: there is no lease.
+	// RenewLease is called every [LeaseInterval] while a pod has prober.dev/on-agent-loss: unready.
+	// DropLease is called when the last such pod is gone. nil: no lease.
 	RenewLease, DropLease func(ctx context.Context) error
 }
 
-// The lease of a node says that its agent lives.
+// Times of the lease by which the agent of a node shows that it is alive.
 const (
 	LeaseInterval = 10 * time.Second // between two renewals
 	LeaseDuration = 40 * time.Second
 )
 
-// Conditions writes conditions of pods: a [conditions.Writer]. At the end of its context Run writes what is
-// pending for a few seconds. Retry is called when the API server can be reached again.
+// Conditions writes pod conditions: a [conditions.Writer]. After the end of its context, Run writes
+// pending conditions for a few more seconds. Retry is called when the API server can be reached again.
 type Conditions interface {
 	Set(pod conditions.Pod)
 	Remove(uid types.UID)
@@ -69,7 +69,7 @@ func (r Recorders) Event(object runtime.Object, eventType, reason, message strin
 	r.Agent.Event(object, eventType, reason, message)
 }
 
-// Actor acts on failures: a [liveness.Actor].
+// Actor restarts containers or evicts pods after failures: a [liveness.Actor].
 type Actor interface {
 	states.Reader
 	Failed(f liveness.Failure)
@@ -86,7 +86,7 @@ type Runtime interface {
 	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 	NetworkNamespace(ctx context.Context, uid types.UID) (path string, err error)
 	Trouble() error
-	Left() int    // commands that run on after their attempts have ended
+	Left() int    // commands that still run after their attempts have ended
 	Close() error // waits for commands, for a bounded time
 }
 

@@ -1,29 +1,28 @@
-// Package kube is the source of pods of `prober node`: the pods of a node of a Kubernetes cluster that
-// have the annotation prober.dev/probes. The kubelet runs them, and carries out the probes of their
-// containers. Prober carries out those of the annotation, and tells the cluster by conditions of the
-// pod and by events.
+// Package kube implements the pod source of `prober node`: the pods of one Kubernetes node that have the
+// annotation prober.dev/probes. The kubelet runs these pods, and carries out the probes of their containers.
+// Prober carries out the probes of the annotation, and reports results as pod conditions and events.
 //
-// Read [Source] first, then plan.go: what a pod asks for, as far as the operator allows it. target.go is
-// the rule for targets. Below are the rooms that the source is made of: api speaks to the API server, cri to
-// the container runtime, conditions is the rule of the conditions and their writer, liveness restarts
-// and evicts, and disruption lets it do so for one pod of a workload at a time.
+// Read [Source] first, then plan.go: the requests of a pod that the operator allows. target.go decides
+// which targets are allowed. Package api speaks to the API server, and cri to the container runtime.
+// Package conditions computes and writes pod conditions. Package liveness restarts containers and evicts
+// pods, and disruption limits it to one pod of a workload at a time.
 //
 // # One pod, from the informer to a condition
 //
-//  1. The informer of watched.go lists and watches the pods of the node. trim drops what is not needed.
-//  2. Source.observe keeps the newest state of a pod, and queues it for the loops. None of the loops
-//     waits for another: one that applies, one that publishes statuses, one that reports.
-//  3. Source.attempt applies the pods that have changed, one after the other, of namespaces in turn, and reports to the agent.
-//     newPlan validates the annotation and applies the policy. What is wrong becomes an event.
-//  4. Source.check prepares the plugins of the pod. Where that takes long, Source.prepare waits for them
-//     instead, so that other pods do not: prepare.go.
-//  5. Source.apply gives the probes to the manager; priorOf says which an earlier agent has probed.
-//  6. Source.publish computes the status of the pod: what the kubelet has told, sharpened by the runtime,
-//     with Started and Ready by the decided results. The workers of the manager get it from the store.
+//  1. The informer of watched.go lists and watches the pods of the node. trim drops unused fields.
+//  2. Source.observe keeps the newest state of a pod, and queues it for three independent loops:
+//     one applies pods, one publishes statuses, one reports.
+//  3. Source.attempt applies changed pods, one after the other, with namespaces in turn, and reports to
+//     the agent. newPlan validates the annotation and applies the policy. Its errors become an event.
+//  4. Source.check prepares the plugins of the pod. If that takes long, Source.prepare continues in
+//     another goroutine, so that other pods do not wait: prepare.go.
+//  5. Source.apply gives the probes to the manager. priorOf restores the results of an earlier agent.
+//  6. Source.publish computes the status of the pod: the kubelet's status, updated from the runtime,
+//     with Started and Ready from the decided results. The manager's workers read it from the store.
 //  7. A tick decides a result. The tracker of states calls Source.Changed, which keeps the newest state
-//     of the probe, and queues the pod. Source.followResults gets failures of liveness and startup
-//     probes, and passes them to the actor.
-//  8. Source.report tells the states of all probes of the pod to the writer of conditions, and writes an
-//     event for each transition.
-//  9. The writer of package conditions patches the pod if that changes a condition.
+//     of the probe, and queues the pod. Source.followResults passes failures of liveness and startup
+//     probes to the actor.
+//  8. Source.report gives the states of all probes of the pod to the writer of conditions, and records
+//     an event for each transition.
+//  9. The writer of package conditions patches the pod if a condition changes.
 package kube

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/pods/kube/api"
 )
 
-// exitError is the exit code of a command that could be run.
+// exitError is the error of a command that has ended with another exit code than 0.
 type exitError int
 
 // Error implements error.
@@ -22,9 +22,9 @@ func (e exitError) Error() string { return fmt.Sprintf("command terminated with 
 // ExitStatus returns the exit code.
 func (e exitError) ExitStatus() int { return int(e) }
 
-// RunInContainer runs a command as a [builtin.CommandRunner] does: by the runtime, or else by the API server. The
-// container must be one of a pod of this source, and the runtime must agree: who may write the status
-// of a pod must not choose where its commands run.
+// RunInContainer implements [builtin.CommandRunner], by the runtime, or else by the API server. The container
+// must belong to a pod of this source, also according to the runtime: whoever may write the status of a pod must
+// not choose where its commands run.
 func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
 	uid, pod, container, err := s.containerOf(containerID)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []s
 			return nil, fmt.Errorf("container %q is not known to the runtime yet, or any more", containerID)
 		}
 		if owner != uid {
-			return nil, fmt.Errorf("container %q is not of the pod %s/%s, as the runtime has it", containerID, pod.Namespace, pod.Name)
+			return nil, fmt.Errorf("container %q does not belong to pod %s/%s in the container runtime", containerID, pod.Namespace, pod.Name)
 		}
 		return s.cfg.Runtime.RunInContainer(ctx, containerID, cmd, timeout)
 	}
@@ -51,7 +51,7 @@ func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []s
 	output, code, err := s.cfg.Exec(ctx, api.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, container, cmd)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		if _, trouble := s.watched.trouble(); trouble != nil { // the command has perhaps not begun
+		if _, trouble := s.watched.trouble(); trouble != nil { // the command may not have begun
 			return output, fmt.Errorf("exec through the API server: %w", trouble)
 		}
 		return output, &builtin.CommandTimeoutError{Command: cmd, Timeout: timeout}
@@ -65,23 +65,23 @@ func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []s
 	return output, nil
 }
 
-// containerOf returns the pod and the name of a container. The ID of a container that is in the status of two pods
-// is an error: one of them has a command that is not the other's.
+// containerOf returns the pod and the name of a container. It returns an error if the ID is in the status of more
+// than one pod.
 func (s *Source) containerOf(id string) (uid types.UID, pod *v1.Pod, container string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for of, p := range s.pods {
+	for podUID, p := range s.pods {
 		name, ok := p.ids[id]
 		switch {
 		case !ok || p.gone:
 		case pod != nil:
 			return "", nil, "", fmt.Errorf("container %q is in the status of more than one pod", id)
 		default:
-			uid, pod, container = of, p.latest, name
+			uid, pod, container = podUID, p.latest, name
 		}
 	}
 	if pod == nil {
-		err = fmt.Errorf("container %q is of no pod of this node", id)
+		err = fmt.Errorf("container %q does not belong to a pod of this node", id)
 	}
 	return uid, pod, container, err
 }

@@ -57,7 +57,7 @@ func TestAnnotationComesBackWhileProbesEnd(t *testing.T) {
 
 // Annotation, addresses, containers and plugins of a pod change at any time, and its probe always fails. No reader
 // sees the pod without probes, or its container as ready.
-func TestNobodySeesHalfOfAChange(t *testing.T) {
+func TestSourceChangeIsAtomicForReaders(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()
 		bubble(t, func(w *world) {

@@ -8,9 +8,9 @@ import (
 )
 
 // NetworkOf returns the path of the network namespace in which the probes of a pod are carried out. ok
-// is false for a pod whose probes are carried out in the network of the node. It answers from memory.
-// No probe of a pod in its own network runs before the path is known. The network of a pod that is not
-// known is none: a last attempt must not reach the node.
+// is false for a pod whose probes are carried out in the network of the node. It does not block.
+// A pod's probes in its own network start after the path is known. For an unknown pod it returns "" and
+// true: a last attempt must not reach the node.
 func (s *Source) NetworkOf(podUID string) (path string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,8 +24,8 @@ func (s *Source) NetworkOf(podUID string) (path string, ok bool) {
 	return p.network, true
 }
 
-// findNetwork asks the runtime for the network namespace of a pod. It reports false if that is not
-// known: the probes of a new pod wait for it, and those that run fail in the old namespace.
+// findNetwork asks the runtime for the network namespace of a pod, and sets the path in p. It returns false if
+// the path is not known. Then the probes of a new pod wait, and running probes fail in the old namespace.
 func (s *Source) findNetwork(ctx context.Context, p *pod, latest *v1.Pod) bool {
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func (s *Source) findNetwork(ctx context.Context, p *pod, latest *v1.Pod) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.waits = err != nil || path == ""; p.waits {
+	if p.awaitsNetwork = err != nil || path == ""; p.awaitsNetwork {
 		return false
 	}
 	p.network = path

@@ -33,7 +33,7 @@ func (w *world) wantDecided(name, want string) {
 	}
 }
 
-func TestConditionsEndWithTheirProbes(t *testing.T) {
+func TestConditionsOfRemovedProbesTurnUnknown(t *testing.T) {
 	const both = `{web: {readiness: {httpGet: {path: /r, port: http}, period: 1s}, liveness: {tcpSocket: {port: 2}, period: 1s}}}`
 	const event = "Warning NotProbed the pod has the readiness gate prober.dev/ready, and no probe in its annotation"
 	published := func(pod *v1.Pod) {
@@ -138,7 +138,7 @@ func TestConditionsEndWithTheirProbes(t *testing.T) {
 }
 
 // A probe that has returned only errors has no condition. It gets one event.
-func TestSourceTellsProbeThatErrs(t *testing.T) {
+func TestSourceProbeThatAlwaysErrsHasEvent(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", probetest.Error(errors.New(`port "nosuch" is not a port of container web`)))
 		w.cluster.set(podNamed("web", readiness))
@@ -152,7 +152,7 @@ func TestSourceTellsProbeThatErrs(t *testing.T) {
 }
 
 // A condition with a name that is too long, and a static pod, get an event.
-func TestSourceTellsWhatIsNotDone(t *testing.T) {
+func TestSourceIgnoredRequestsHaveEvents(t *testing.T) {
 	t.Run("long name", func(t *testing.T) {
 		bubble(t, func(w *world) {
 			name := "c" + strings.Repeat("x", 60)

@@ -32,28 +32,28 @@ type probeKey struct {
 	kind      probe.Kind
 }
 
-// plan is what a pod asks for, as far as the operator allows it. It is read-only.
+// plan holds the requests of a pod that the operator's policy allows. It is read-only.
 type plan struct {
 	pod      *v1.Pod       // for the manager and for readers
-	declared *declared.Pod // its probes; those that the policy refuses are taken out
-	errs     []error       // the faults of the pod
-	notes    []error       // what it asks for and does not get, though its probes run
+	declared *declared.Pod // its probes without those that the policy refuses
+	errs     []error       // errors in the annotations of the pod
+	notes    []error       // ignored requests that keep no probe from running
 	rate     float64       // attempts a second of its probes
-	crowded  bool          // some are refused because its namespace makes too many
+	crowded  bool          // probes were refused because their namespace exceeds its rate
 
 	mode     liveness.Mode
 	perProbe bool
 	inPod    bool // its probes are carried out in the network of the pod
-	own      bool // a probe names an address of the pod as its target
+	ownAddr  bool // a probe names an address of the pod as its target
 	grace    map[probeKey]*int64
 	period   map[probeKey]time.Duration
 	startup  map[string]bool // containers with a startup probe
-	plugins  []string        // names of handlers that are not built in
+	plugins  []string        // names of the handlers that are not built in
 
 	addresses []string // of the pod
 }
 
-// newPlan returns what pod asks for, with at most room attempts a second. pod is trimmed; see trim.
+// newPlan returns the plan of a pod, with at most room attempts a second. pod is trimmed; see trim.
 func newPlan(pod *v1.Pod, cfg *Config, room float64) *plan {
 	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), period: make(map[probeKey]time.Duration), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
 	network := p.options(pod, cfg)
@@ -67,7 +67,7 @@ func newPlan(pod *v1.Pod, cfg *Config, room float64) *plan {
 			refusal = p.admit(c, cfg, room)
 		}
 		if refusal == nil {
-			return nil // a nil *field.Error is no nil error
+			return nil // an interface with a nil *field.Error is not nil
 		}
 		return refusal
 	})
@@ -88,7 +88,7 @@ func newPlan(pod *v1.Pod, cfg *Config, room float64) *plan {
 	return p
 }
 
-// options reads the other annotations. The error is why no probe of the pod may be started.
+// options reads the other annotations. A non-nil error means that no probe of the pod may be started.
 func (p *plan) options(pod *v1.Pod, cfg *Config) (network *field.Error) {
 	if mode := p.option(pod, LivenessAnnotation, config.LivenessModes...); mode != "" {
 		p.mode = liveness.Mode(mode)
@@ -118,7 +118,7 @@ func (p *plan) options(pod *v1.Pod, cfg *Config) (network *field.Error) {
 	return nil
 }
 
-// option returns the value of an annotation; "" if it is not set, or none of the known ones.
+// option returns the value of an annotation; "" if it is not set or not a known value.
 func (p *plan) option(pod *v1.Pod, name string, known ...string) string {
 	value, ok := pod.Annotations[name]
 	if !ok || slices.Contains(known, value) {
@@ -132,7 +132,7 @@ func annotationPath(name string) *field.Path {
 	return field.NewPath("metadata", "annotations").Key(name)
 }
 
-// check returns why a probe may not be started; nil if it may.
+// check returns an error if the policy forbids a probe.
 func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Error {
 	if least := cfg.Policy.MinPeriod; c.Spec.Period < least {
 		return field.Invalid(c.Path.Child("period"), c.Spec.Period.String(), "kubernetes.minPeriod of the agent is "+least.String())
@@ -142,11 +142,11 @@ func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Er
 		return field.Forbidden(at, "the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec")
 	}
 	own, refusal := allowed.checkProbe(c)
-	p.own = p.own || own
+	p.ownAddr = p.ownAddr || own
 	return refusal
 }
 
-// admit counts the attempts of a probe, and returns why it may not be started if they are too many.
+// admit adds the rate of a probe to the plan. It returns an error if that exceeds room.
 func (p *plan) admit(c *declared.Probe, cfg *Config, room float64) *field.Error {
 	rate := 1 / c.Spec.Period.Seconds()
 	if p.rate+rate > room+rounding {
@@ -158,7 +158,7 @@ func (p *plan) admit(c *declared.Probe, cfg *Config, room float64) *field.Error 
 	return nil
 }
 
-// rounding is more than the error of a sum of rates.
+// rounding is an upper bound of the floating-point error of a sum of rates.
 const rounding = 1e-6
 
 // appendNew appends err unless there is one with the same text.
@@ -169,10 +169,10 @@ func appendNew(errs []error, err error) []error {
 	return append(errs, err)
 }
 
-// maxMessage is the most bytes of the message of an event.
+// maxMessage is the maximum length of an event message in bytes.
 const maxMessage = 1024
 
-// message returns the texts of errs for an event.
+// message joins errs into the message of an event.
 func message(errs []error) string {
 	texts := make([]string, len(errs))
 	for i, err := range errs {

@@ -17,20 +17,21 @@ import (
 )
 
 const (
-	// patience is how long an attempt waits for the plugins of a pod. Those that take longer are
-	// prepared by other goroutines, and the pod is applied then: other pods do not wait.
+	// patience is how long an attempt waits for the plugins of a pod. If they take longer, other goroutines
+	// prepare them, and the pod is applied afterwards. Other pods do not wait.
 	patience = 500 * time.Millisecond
-	// preparers is how many pods such goroutines prepare at the same time, each for preparing at most, and
-	// preparersOf how many of one namespace: others find a place.
-	preparers   = 4
-	preparersOf = 3
-	preparing   = 30 * time.Second
-	// A pod that was prepared, and whose configs take longer than patience again, is tried again after these times.
+	// preparers is the number of these goroutines. preparersPerNamespace limits how many of them prepare pods
+	// of the same namespace, so that others get a slot. prepareTimeout limits one preparation.
+	preparers             = 4
+	preparersPerNamespace = 3
+	prepareTimeout        = 30 * time.Second
+	// minAgain and maxAgain bound the back-off of a pod whose configs exceed patience again after a preparation.
 	minAgain, maxAgain = time.Second, time.Minute
 )
 
-// check prepares the plugins of a pod, with patience. slow means that they are not ready yet. A pod waits for the
-// plugins of other pods once: those may have configs that always take long.
+// check prepares the plugins of a pod, for at most patience. slow means that they are not ready yet. At its first
+// try, a pod with a plugin that is being prepared for another pod counts as slow at once. It does so only once:
+// configs of the other pod may always take long.
 func (s *Source) check(ctx context.Context, p *pod, next *plan) (failed []error, slow bool) {
 	if len(next.plugins) == 0 {
 		return nil, false
@@ -47,6 +48,7 @@ func (s *Source) check(ctx context.Context, p *pod, next *plan) (failed []error,
 	return joined.Errors(err), err != nil && brief.Err() != nil
 }
 
+// isPreparing reports whether a plugin of the plan is being prepared for another pod.
 func (s *Source) isPreparing(next *plan) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,53 +70,55 @@ func (s *Source) prepareLoop(ctx context.Context) {
 		}
 		uid, end, ok := s.beginToPrepare()
 		if !ok {
-			continue // the end of another one wakes a loop
+			continue // the end of another preparation signals the queue
 		}
-		s.toPrepare.Signal() // there may be further ones
+		s.toPrepare.Signal() // more pods may be queued
 		s.prepare(ctx, uid)
 		end()
 		s.toPrepare.Signal()
 	}
 }
 
-// beginToPrepare takes a pod that waits for its plugins: one of the namespace of which the last one was taken longest
-// ago. end must be called when it is prepared. ok is false if there is none, or none of a namespace that has a place.
+// beginToPrepare takes the next pod that waits for its plugins, from the namespace that was served least recently.
+// The caller must call end when the pod is prepared. ok is false if no pod waits, or if the namespaces of all waiting
+// pods have no free slot.
 func (s *Source) beginToPrepare() (uid types.UID, end func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(s.preparations, func(_ string, of *preparation) bool { return of.active == 0 && now.Sub(of.last) > spentFor })
-	of := &preparation{} // of a pod that is gone
+	maps.DeleteFunc(s.preparations, func(_ string, n *preparation) bool { return n.active == 0 && now.Sub(n.last) > spentFor })
+	namespace := &preparation{} // discarded if the pod is gone
 	uid, ok = s.toPrepare.TakeFirst(func(uid types.UID) (last time.Time, ok bool) {
 		p := s.pods[uid]
 		if p == nil || s.preparations[p.latest.Namespace] == nil {
 			return last, true
 		}
 		others := s.preparations[p.latest.Namespace]
-		return others.last, others.active < preparersOf
+		return others.last, others.active < preparersPerNamespace
 	})
 	if p := s.pods[uid]; ok && p != nil {
-		if of = s.preparations[p.latest.Namespace]; of == nil {
-			of = &preparation{}
-			s.preparations[p.latest.Namespace] = of
+		if namespace = s.preparations[p.latest.Namespace]; namespace == nil {
+			namespace = &preparation{}
+			s.preparations[p.latest.Namespace] = namespace
 		}
 	}
-	of.active++
-	of.last = now
+	namespace.active++
+	namespace.last = now
 	return uid, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		of.active--
+		namespace.active--
 	}, ok
 }
 
-// preparation is what a namespace has of the loops that prepare pods. The mutex of the Source guards it.
+// preparation counts the preparations of the pods of one namespace. The mutex of the Source guards it.
 type preparation struct {
-	active int       // pods that are prepared
-	last   time.Time // when the last one was taken
+	active int       // in progress
+	last   time.Time // start of the newest one
 }
 
-// prepare waits for the plugins of a pod, and then has it applied: later each time that it was not enough.
+// prepare waits for the plugins of a pod, and then queues it to be applied, after a back-off if the plugins were slow
+// again.
 func (s *Source) prepare(ctx context.Context, uid types.UID) {
 	var latest *v1.Pod
 	var wait time.Duration
@@ -129,14 +133,14 @@ func (s *Source) prepare(ctx context.Context, uid types.UID) {
 	if latest != nil {
 		next := newPlan(latest, &s.cfg, s.roomFor(latest))
 		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", clip.Text(strings.Join(next.plugins, ", "), maxMessage))
-		limited, cancel := context.WithTimeout(ctx, preparing)
+		limited, cancel := context.WithTimeout(ctx, prepareTimeout)
 		_ = s.host.Check(limited, next.declared) // the next attempt reports errors
 		cancel()
 	}
 	s.mu.Lock()
 	delete(s.preparing, uid)
 	if p := s.pods[uid]; p != nil {
-		p.again = time.Now().Add(wait)
+		p.notBefore = time.Now().Add(wait)
 	}
 	s.mu.Unlock()
 	time.AfterFunc(wait, func() { s.toApply.Put(uid) })

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	breakerPoll = time.Second      // between two looks at the breaker
-	resync      = 10 * time.Second // between two looks at all pods, for pauses; nothing is written if nothing has changed
+	breakerPoll = time.Second      // between two checks of the breaker
+	resync      = 10 * time.Second // between two reports of all pods, for pauses; unchanged conditions are not written
 )
 
-// reportLoop tells the conditions and events of pods that have changed, until ctx ends.
+// reportLoop reports the conditions and events of changed pods until ctx ends.
 func (s *Source) reportLoop(ctx context.Context) {
 	ticker := time.NewTicker(breakerPoll)
 	defer ticker.Stop()
@@ -50,19 +50,20 @@ func (s *Source) reportLoop(ctx context.Context) {
 	}
 }
 
-// reportAll has all pods reported, and those applied again that wait for their network.
+// reportAll queues all pods to be reported, and those that wait for their network to be applied again.
 func (s *Source) reportAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uid, p := range s.pods {
 		s.toReport.Put(uid)
-		if p.waits {
+		if p.awaitsNetwork {
 			s.toApply.Put(uid)
 		}
 	}
 }
 
-// report tells the conditions of a pod, and an event for each transition of a probe.
+// report gives the states of a pod's probes to the writer of conditions, and records an event for each
+// transition of a probe.
 func (s *Source) report(uid types.UID) {
 	s.mu.Lock()
 	p := s.pods[uid]
@@ -71,10 +72,10 @@ func (s *Source) report(uid types.UID) {
 		return
 	}
 	latest, shown, perProbe, seen := p.latest, p.shown, p.plan.perProbe, p.changes
-	text, workload := p.told, p.party().Scope
+	text, workload := p.invalidMessage, p.party().Scope
 	s.mu.Unlock()
-	known := s.states.of(uid)
-	s.tellTransitions(p, shown, known)
+	known := s.states.podStates(uid)
+	s.recordTransitions(p, shown, known)
 	probes := s.probesOf(uid, shown, known, text)
 	if status, ok := s.store.PodStatus(uid); ok {
 		markStarted(&status, probes)
@@ -89,7 +90,7 @@ func (s *Source) report(uid types.UID) {
 		delete(s.unprobed, uid)
 		s.mu.Unlock()
 	case latest.DeletionTimestamp == nil:
-		s.tellNotProbed(latest)
+		s.recordNotProbed(latest)
 	}
 	s.cfg.Conditions.Set(conditions.Pod{
 		Pod:   api.Pod{Namespace: latest.Namespace, Name: latest.Name, UID: uid},
@@ -101,12 +102,12 @@ func (s *Source) report(uid types.UID) {
 	}
 }
 
-// changing reports whether an attempt is giving the manager the probes of the pod: it may have ended old ones, and
-// not started new ones yet, and a reader would take the pod for one without them. The attempt has the pod published
-// and reported when it is done. The caller holds the mutex of the Source.
+// changing reports whether an attempt is changing the probes of the pod in the manager: some may have ended, and
+// their successors not started yet. The attempt queues the pod to be published and reported at its end. The caller
+// holds the mutex of the Source.
 func (p *pod) changing() bool { return p.changes%2 == 1 }
 
-// changed reports whether the probes of a pod may have changed since changes was seen.
+// changed reports whether the probes of a pod may have changed since p.changes was seen.
 func (s *Source) changed(p *pod, seen int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,14 +118,14 @@ func isGated(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.ReadinessGates, func(g v1.PodReadinessGate) bool { return g.ConditionType == conditions.Ready })
 }
 
-// probesOf returns the states of the probes of a pod, and those that could not be started as undecided
-// ones: an invalid annotation must not make a pod ready. invalid is what is wrong with the pod.
+// probesOf returns the states of the probes of a pod, in the order of its containers. Probes that could not be
+// started are undecided: an invalid annotation must not make a pod ready. invalid is their text.
 func (s *Source) probesOf(uid types.UID, pod *v1.Pod, known map[probeKey]probeState, invalid string) (probes []conditions.Probe) {
 	for _, info := range s.manager.SelectPod(uid, func(*worker.Info) bool { return true }) {
-		is := known[probeKey{info.Container, info.Kind}]
+		known := known[probeKey{info.Container, info.Kind}]
 		now, _ := s.manager.Latest(manager.Key{PodUID: uid, Container: info.Container, Kind: info.Kind})
 		probes = append(probes, conditions.Probe{
-			Container: info.Container, Kind: info.Kind, State: is.state, Decided: is.decided, Failed: is.failed, Text: is.text, Paused: now.Paused,
+			Container: info.Container, Kind: info.Kind, State: known.state, Decided: known.decided, Failed: known.failed, Text: known.text, Paused: now.Paused,
 		})
 	}
 	for _, key := range s.manager.Refused(uid) {
@@ -142,14 +143,14 @@ func (s *Source) probesOf(uid types.UID, pod *v1.Pod, known map[probeKey]probeSt
 	return probes
 }
 
-// markStarted marks the startup probes as successful that have not decided, of containers that have started:
-// they make no attempts, since they have succeeded for an earlier agent.
+// markStarted marks undecided startup probes of started containers as successful. Such probes make no attempts,
+// since they have succeeded for an earlier agent.
 func markStarted(status *v1.PodStatus, probes []conditions.Probe) {
 	started := startedOf(status)
 	for i := range probes {
-		is := &probes[i]
-		if is.Kind == probe.Startup && !is.Decided && started[is.Container] {
-			is.State, is.Decided = states.Success, true
+		p := &probes[i]
+		if p.Kind == probe.Startup && !p.Decided && started[p.Container] {
+			p.State, p.Decided = states.Success, true
 		}
 	}
 }
@@ -160,10 +161,9 @@ func startedOf(status *v1.PodStatus) map[string]bool {
 	return started
 }
 
-// markRenewed marks the readiness and startup probes of containers that were started again as failed, until
-// they have succeeded: as for the kubelet, a new container is not ready. Where the agent has seen the end of
-// the old container, the state says so already; a status may skip it. A container that was started while
-// there was no agent is a new one too, if the gate was true for the one before.
+// markRenewed marks the readiness and startup probes of restarted containers as failed until they have succeeded:
+// as in the kubelet, a new container is not ready. It is needed because a status may skip the end of the old
+// container. A container that was started while no agent ran counts as restarted if the gate was true before.
 func (s *Source) markRenewed(p *pod, latest *v1.Pod, status *v1.PodStatus, probes []conditions.Probe) {
 	each(status, func(c *v1.ContainerStatus) {
 		if c.ContainerID == "" || p.running[c.Name] == c.ContainerID {
@@ -174,72 +174,71 @@ func (s *Source) markRenewed(p *pod, latest *v1.Pod, status *v1.PodStatus, probe
 	})
 	started := startedOf(status)
 	for i := range probes {
-		is := &probes[i]
-		if is.Kind == probe.Liveness || !p.renewed[is.Container] || is.Kind == probe.Startup && started[is.Container] {
+		one := &probes[i]
+		if one.Kind == probe.Liveness || !p.renewed[one.Container] || one.Kind == probe.Startup && started[one.Container] {
 			continue
 		}
-		if r, ok := s.manager.Results(probe.Readiness).Get(p.running[is.Container]); ok && r == results.Success && is.Kind == probe.Readiness {
-			delete(p.renewed, is.Container)
+		if r, ok := s.manager.Results(probe.Readiness).Get(p.running[one.Container]); ok && r == results.Success && one.Kind == probe.Readiness {
+			delete(p.renewed, one.Container)
 			continue
 		}
-		if is.State == states.Unknown && is.Text != "" { // which has a cause of its own
-			is.Decided, is.Failed = true, true
-		} else if !is.Failed {
-			is.State, is.Decided, is.Failed, is.Text = states.Failure, true, true, "the container was started again"
+		if one.State == states.Unknown && one.Text != "" { // keep the cause that it has
+			one.Decided, one.Failed = true, true
+		} else if !one.Failed {
+			one.State, one.Decided, one.Failed, one.Text = states.Failure, true, true, "the container was started again"
 		}
 	}
 }
 
-// tellTransitions writes an event for each probe whose state is another one than the last event, or the
-// first one, has told. A state of unknown is none, and neither is the end of a container: the kubelet
-// writes events about that.
-func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeState) {
-	for key, is := range known {
-		before, told := p.known[key]
-		if !told {
+// recordTransitions records an event for each probe whose state differs from its last event. It skips the end of
+// a container, for which the kubelet has events, and unknown states but for a probe that cannot be carried out.
+func (s *Source) recordTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeState) {
+	for key, now := range known {
+		before, reported := p.reported[key]
+		if !reported {
 			before = p.earlier[key]
 		}
-		if is.state == states.Unknown && !is.decided && is.text != "" && (!told || before != states.Unknown) {
-			p.known[key] = is.state
-			s.tellState(pod, key, v1.EventTypeWarning, "ProbeUnknown", fmt.Sprintf("%s probe cannot be carried out: %s", titleOf(key.kind), is.text))
+		if now.state == states.Unknown && !now.decided && now.text != "" && (!reported || before != states.Unknown) {
+			p.reported[key] = now.state
+			s.recordState(pod, key, v1.EventTypeWarning, "ProbeUnknown", fmt.Sprintf("%s probe cannot be carried out: %s", titleOf(key.kind), now.text))
 			continue
 		}
-		if is.state == states.Unknown || is.ended {
+		if now.state == states.Unknown || now.ended {
 			continue
 		}
-		p.known[key] = is.state
+		p.reported[key] = now.state
 		delete(p.earlier, key)
-		if is.state == before {
+		if now.state == before {
 			continue
 		}
 		kind := titleOf(key.kind)
-		eventType, reason, message := v1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %s", kind, is.text)
+		eventType, reason, message := v1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %s", kind, now.text)
 		switch {
-		case is.state == states.Warning:
-			reason, message = "ProbeWarning", fmt.Sprintf("%s probe warning: %s", kind, is.text)
-		case is.state == states.Success && before == states.Unknown: // the first state
+		case now.state == states.Warning:
+			reason, message = "ProbeWarning", fmt.Sprintf("%s probe warning: %s", kind, now.text)
+		case now.state == states.Success && before == states.Unknown: // the first state
 			continue
-		case is.state == states.Success:
+		case now.state == states.Success:
 			eventType, reason, message = v1.EventTypeNormal, "Healthy", fmt.Sprintf("%s probe succeeded after a %s", kind, before)
 		}
-		s.tellState(pod, key, eventType, reason, message)
+		s.recordState(pod, key, eventType, reason, message)
 	}
-	maps.DeleteFunc(p.known, func(key probeKey, _ states.State) bool { _, ok := known[key]; return !ok })
+	maps.DeleteFunc(p.reported, func(key probeKey, _ states.State) bool { _, ok := known[key]; return !ok })
 }
 
-// tellState writes an event about a probe.
-func (s *Source) tellState(pod *v1.Pod, key probeKey, eventType, reason, message string) {
+// recordState records an event about a probe.
+func (s *Source) recordState(pod *v1.Pod, key probeKey, eventType, reason, message string) {
 	object := manager.ContainerReference(pod.Namespace, pod.Name, pod.UID, key.container, isInit(pod, key.container))
 	target := s.manager.Target(manager.Key{PodUID: pod.UID, Container: key.container, Kind: key.kind})
 	s.cfg.Events.TargetEvent(object, target, eventType, reason, clip.Text(message, maxMessage))
 }
 
-// titleOf returns a kind as the events of the kubelet begin with it.
+// titleOf returns a kind capitalized, as the kubelet's events have it.
 func titleOf(kind probe.Kind) string {
 	return map[probe.Kind]string{probe.Liveness: "Liveness", probe.Readiness: "Readiness", probe.Startup: "Startup"}[kind]
 }
 
-// trueBefore reports whether a condition is true, and became so before begun.
+// trueBefore reports whether a condition is true, and became true before begun.
 func trueBefore(c *v1.PodCondition, begun time.Time) bool {
 	return c != nil && c.Status == v1.ConditionTrue && !trueSince(c, begun)
 }

@@ -27,8 +27,8 @@ import (
 // Source is the source of pods of `prober node`: the pods of a node of a cluster that have the
 // annotation [declared.Annotation]. The kubelet runs them.
 //
-// Its life: [New], then a manager with it as Status and a tracker of states with it as reader, Start
-// with that manager, and Stop.
+// Call [New], then make a manager with the source as Status and a tracker of states with the source as
+// reader. Then call Start with that manager, and Stop at the end.
 type Source struct {
 	cfg   Config
 	host  pods.Host
@@ -51,48 +51,48 @@ type Source struct {
 	toApply, toPublish, toReport, toPrepare *queue.Queue
 
 	applying sync.Mutex // held by an attempt, which adds probes to the manager and removes them
-	spent    spent      // by attempts
+	spent    spent      // time used by attempts
 
 	mu           sync.Mutex
 	synced       bool // the pods of the node are known
 	pods         map[types.UID]*pod
-	preparing    map[types.UID][]string    // plugins that take long, of pods that wait for them
+	preparing    map[types.UID][]string    // by waiting pod: its plugins, which are slow to prepare
 	preparations map[string]*preparation   // by namespace
-	edits        map[types.UID]pace.Bucket // of pods that have changed lately, and were perhaps removed meanwhile
-	unprobed     map[types.UID]bool        // pods with the gate of which an event has told that nothing decides it
+	edits        map[types.UID]pace.Bucket // recent changes by pod; kept after the pod is removed
+	unprobed     map[types.UID]bool        // pods with a NotProbed event: they have the gate and no probe for it
 }
 
-// pod is a pod with the annotation. The mutex of its Source guards all but what the report loop owns.
+// pod is a pod with the annotation. The mutex of its Source guards all fields that the report loop does not own.
 type pod struct {
-	latest *v1.Pod           // as the API server has told last, trimmed; read-only
+	latest *v1.Pod           // newest object from the API server, trimmed; read-only
 	ids    map[string]string // containers by ID, of the last published status
 	gone   bool              // it was deleted, has ended, or has lost the annotation
-	left   *v1.Pod           // as it is then; nil if it was deleted
+	left   *v1.Pod           // the object at that time; nil if it was deleted
 
 	// An attempt sets these.
-	plan    *plan     // what the manager has; nil before the first attempt
-	prior   *v1.Pod   // with the status that an earlier agent has left
-	shown   *v1.Pod   // for readers and events
-	changes int       // how often an attempt has begun or ended to change them in the manager: odd while it does
-	missed  bool      // one of its probes has failed meanwhile
-	halted  bool      // its liveness and startup probes were stopped
-	failed  []error   // what a plugin may mend
-	inPod   bool      // its probes are carried out in its own network
-	network string    // path of its network namespace
-	waits   bool      // for that path
-	told    string    // message of the last event about an invalid probe
-	slow    int       // how often in a row its plugins have taken longer than patience
-	again   time.Time // not applied before
+	plan           *plan     // the plan given to the manager; nil before the first attempt
+	prior          *v1.Pod   // with the status left by an earlier agent
+	shown          *v1.Pod   // for readers and events
+	changes        int       // counts begins and ends of changes of its probes in the manager: odd during a change
+	missedFailure  bool      // a probe failed during a change
+	halted         bool      // its liveness and startup probes were stopped
+	failed         []error   // errors that a change of a plugin may resolve
+	inPod          bool      // its probes are carried out in its own network
+	network        string    // path of its network namespace
+	awaitsNetwork  bool      // the path is not known yet
+	invalidMessage string    // message of the last event about an invalid probe
+	slow           int       // consecutive preparations of its plugins that took longer than patience
+	notBefore      time.Time // earliest time of the next apply
 
 	// The report loop owns these.
-	known   map[probeKey]states.State // what the last event has told
-	earlier map[probeKey]states.State // what an event of an earlier agent has told, up to the first state
-	running map[string]string         // IDs of containers, by name
-	renewed map[string]bool           // containers whose ID has changed and that no probe has seen ready
+	reported map[probeKey]states.State // state in the last event
+	earlier  map[probeKey]states.State // state in the last event of an earlier agent; deleted at the first own state
+	running  map[string]string         // container ID, by name
+	renewed  map[string]bool           // containers that were started again, and are not ready since
 }
 
 func newPod(latest *v1.Pod) *pod {
-	return &pod{latest: latest, known: make(map[probeKey]states.State), running: make(map[string]string), renewed: make(map[string]bool)}
+	return &pod{latest: latest, reported: make(map[probeKey]states.State), running: make(map[string]string), renewed: make(map[string]bool)}
 }
 
 var (
@@ -127,15 +127,14 @@ func (s *Source) ForAgent() pods.Source {
 		Status: s, Start: s.Start, Stop: s.Stop, Pods: s.Pods, Watch: s.Watch,
 		Reload: s.Reload, RunInContainer: s.RunInContainer, States: s, Troubles: s.Troubles,
 		NetworkOf: s.NetworkOf, Guard: s.CheckTarget, NodeCounts: s.NodeCounts,
-		// The source itself says which containers an earlier agent has probed, from the conditions that it
-		// has published; see priorOf. So a container may have started right before
-		// the agent.
+		// priorOf finds the containers that an earlier agent has probed, from their published conditions.
+		// So the grace period need not cover containers that started right before this agent.
 		RestartGrace: time.Nanosecond,
 	}
 }
 
-// Start follows the pods until ctx ends, and their probes until Stop. The manager gets them when the
-// API server has listed all.
+// Start follows the pods until ctx ends, and their probes until Stop. The manager gets the first probes
+// after the API server has listed all pods.
 func (s *Source) Start(ctx context.Context, m *manager.Manager) {
 	s.manager = m
 	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -179,15 +178,15 @@ func (s *Source) Start(ctx context.Context, m *manager.Manager) {
 	}
 }
 
-// Stop ends the probes, and leaves the pods and their conditions as they are. Conditions that are not
-// written yet get the time that [Config].Conditions takes at its end.
+// Stop ends the probes, and leaves the pods and their conditions as they are. [Config].Conditions may
+// write pending conditions for a few more seconds.
 func (s *Source) Stop(context.Context) error {
 	s.states.stop()
 	s.cancel()
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.pods))
 	s.mu.Unlock()
-	for _, p := range all { // nobody else uses them any more
+	for _, p := range all { // the loops have ended
 		if p.plan != nil {
 			s.manager.RemovePod(p.shown)
 		}
@@ -207,8 +206,7 @@ func (s *Source) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop f
 	return s.store.WatchStatus(uid, publish)
 }
 
-// Restarts implements [manager.RestartSource]: a failure restarts nothing by itself, and liveness probes
-// go on.
+// Restarts implements [manager.RestartSource]. It returns false: liveness probes continue after a failure.
 func (s *Source) Restarts(*v1.Pod, *v1.Container) bool { return false }
 
 // Pods returns the pods with the annotation.
@@ -234,10 +232,10 @@ func (s *Source) Pods() []v1.Pod {
 	return all
 }
 
-// Watch returns the changes of the pods, see [pods.Feed.Watch].
+// Watch returns the changes of the pods; see [pods.Feed.Watch].
 func (s *Source) Watch(ctx context.Context) iter.Seq[pods.Change] { return s.feed.Watch(ctx, s.Pods) }
 
-// current returns a pod with its newest status; nil if there is none.
+// current returns a pod with its newest status; nil if the pod is not known or has no status.
 func (s *Source) current(uid types.UID) *v1.Pod {
 	s.mu.Lock()
 	p := s.pods[uid]
@@ -246,7 +244,7 @@ func (s *Source) current(uid types.UID) *v1.Pod {
 		return nil
 	}
 	pod := *p.plan.pod                                 // with the hooks of its containers
-	pod.DeletionTimestamp = p.latest.DeletionTimestamp // of which no attempt needs to know yet
+	pod.DeletionTimestamp = p.latest.DeletionTimestamp // plan.pod may be older
 	s.mu.Unlock()
 	status, ok := s.store.PodStatus(uid)
 	if !ok {
@@ -256,7 +254,7 @@ func (s *Source) current(uid types.UID) *v1.Pod {
 	return &pod
 }
 
-// party returns whose a pod is, and what depends on its probes.
+// party returns the workload of a pod, and whether its gate or an action depends on its probes.
 func (s *Source) party(uid types.UID) (liveness.Party, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,12 +265,12 @@ func (s *Source) party(uid types.UID) (liveness.Party, bool) {
 	return p.party(), true
 }
 
-// party returns whose the pod is. It has a plan, and the caller the lock.
+// party returns the party of a pod that has a plan. The caller holds the mutex of the Source.
 func (p *pod) party() liveness.Party {
 	return liveness.PartyOf(p.latest, isGated(p.latest), p.plan.mode == liveness.Restart || p.plan.mode == liveness.Evict)
 }
 
-// failing reports whether the decided result of the present container is a failure of an attempt.
+// failing reports whether the decided result of the running container is a failure.
 func (s *Source) failing(uid types.UID, container string, kind probe.Kind) bool {
 	status, ok := s.store.PodStatus(uid)
 	if !ok {
@@ -290,7 +288,7 @@ func (s *Source) failing(uid types.UID, container string, kind probe.Kind) bool 
 	return false
 }
 
-// asked returns the mode that a pod asks for, and whether a probe is paused.
+// asked returns the liveness mode of a pod, and whether a probe is paused.
 func (s *Source) asked(uid types.UID, container string, kind probe.Kind) (mode liveness.Mode, paused bool) {
 	now, _ := s.manager.Latest(manager.Key{PodUID: uid, Container: container, Kind: kind})
 	s.mu.Lock()
@@ -301,7 +299,7 @@ func (s *Source) asked(uid types.UID, container string, kind probe.Kind) (mode l
 	return liveness.Observe, now.Paused
 }
 
-// stalled returns how long a probe has been due while none was run.
+// stalled returns how long a probe has been due while no probe was run.
 func (s *Source) stalled() time.Duration {
 	if s.manager == nil {
 		return 0

@@ -270,7 +270,7 @@ func TestSourceSlowConfigs(t *testing.T) {
 	})
 }
 
-func TestSourceTellsTransitions(t *testing.T) {
+func TestSourceTransitionsHaveEvents(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", success)
 		w.cluster.set(podNamed("web", readiness))
@@ -409,7 +409,7 @@ func TestSourceActsOnFailures(t *testing.T) {
 }
 
 // A pod that already fails may change its mode.
-func TestSourceActsOnFailureOfBefore(t *testing.T) {
+func TestSourceActsOnEarlierFailureWhenModeChanges(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.script("/l", failure)
 		pod := podNamed("web", `{web: {liveness: {httpGet: {path: /l, port: http}, period: 1s, terminationGracePeriodSeconds: 7}}}`)
@@ -479,7 +479,7 @@ func TestNewRequiresParts(t *testing.T) {
 }
 
 // The agent's own list of events contains events that its manager does not record.
-func TestSourceEventsOfTheAgent(t *testing.T) {
+func TestSourceAgentEvents(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.script("/r", success, failure)
 		w.cluster.set(podNamed("bad", `{web: {readiness: {tcpSocket: {host: 10.0.0.1, port: 1}}}}`))

@@ -11,8 +11,7 @@ import (
 	"github.com/daeace23/prober/core/states"
 )
 
-// stateTable has the newest state of each probe, as its ticks tell it. The lock is held for a moment
-// only: ticks take it.
+// stateTable has the newest state of each probe. Ticks write it, so the lock must be held only briefly.
 type stateTable struct {
 	mu      sync.Mutex
 	stopped bool
@@ -23,10 +22,10 @@ type stateTable struct {
 type probeState struct {
 	state   states.State
 	since   time.Time
-	decided bool   // it had another state than unknown
-	failed  bool   // the last such state was a failure
-	ended   bool   // it is a failure because the container does not run
-	text    string // of its newest cause that readers were told
+	decided bool   // it had a state other than unknown
+	failed  bool   // the last state other than unknown was a failure
+	ended   bool   // that failure means that the container does not run
+	text    string // newest cause
 }
 
 // Changed implements [states.Reader].
@@ -38,7 +37,7 @@ func (s *Source) Changed(c *states.Change) {
 	s.actor.Changed(c)
 }
 
-// change records a change. It reports false after stop.
+// change records a change. It returns false after stop.
 func (t *stateTable) change(uid types.UID, c *states.Change) bool {
 	key := probeKey{c.Info.Container, c.Info.Kind}
 	t.mu.Lock()
@@ -46,13 +45,13 @@ func (t *stateTable) change(uid types.UID, c *states.Change) bool {
 	if t.stopped {
 		return false
 	}
-	of := t.pods[uid]
-	now := of[key]
+	probes := t.pods[uid]
+	now := probes[key]
 	if c.Removed {
-		if now.since.Equal(c.Since) { // else it is of a probe that has replaced this one
-			delete(of, key)
+		if now.since.Equal(c.Since) { // otherwise another probe has replaced the removed one
+			delete(probes, key)
 		}
-		if len(of) == 0 {
+		if len(probes) == 0 {
 			delete(t.pods, uid)
 		}
 		return true
@@ -64,19 +63,19 @@ func (t *stateTable) change(uid types.UID, c *states.Change) bool {
 		now.decided, now.failed = true, c.To == states.Failure
 		now.ended = c.Reason == string(results.NotRunning)
 	}
-	if of == nil {
-		of = make(map[probeKey]probeState)
+	if probes == nil {
+		probes = make(map[probeKey]probeState)
 		if t.pods == nil {
 			t.pods = make(map[types.UID]map[probeKey]probeState)
 		}
-		t.pods[uid] = of
+		t.pods[uid] = probes
 	}
-	of[key] = now
+	probes[key] = now
 	return true
 }
 
-// of returns the states of the probes of a pod.
-func (t *stateTable) of(uid types.UID) map[probeKey]probeState {
+// podStates returns a copy of the probe states of a pod.
+func (t *stateTable) podStates(uid types.UID) map[probeKey]probeState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.pods[uid])
@@ -88,7 +87,7 @@ func (t *stateTable) remove(uid types.UID) {
 	delete(t.pods, uid)
 }
 
-// stop ends the changes: the end of the probes is none.
+// stop makes change ignore all further changes: the end of the agent must not change states.
 func (t *stateTable) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// publish computes the status of a pod from what the kubelet and the runtime tell and what its probes
-// have decided, and publishes it.
+// publish computes the status of a pod from the kubelet, the runtime and the decided results of its
+// probes, and publishes it.
 func (s *Source) publish(uid types.UID) {
 	s.mu.Lock()
 	p := s.pods[uid]
-	if p == nil || p.gone || p.plan == nil || p.changing() { // an attempt has it published
+	if p == nil || p.gone || p.plan == nil || p.changing() { // the attempt queues it at its end
 		s.mu.Unlock()
 		return
 	}
@@ -24,10 +24,10 @@ func (s *Source) publish(uid types.UID) {
 	s.mu.Unlock()
 	status := s.statusOf(latest)
 	kubelet := startedByKubelet(latest, &status)
-	each(&status, func(c *v1.ContainerStatus) { c.Ready = false }) // the kubelet's; as the kubelet, the manager may leave it
+	each(&status, func(c *v1.ContainerStatus) { c.Ready = false }) // UpdatePodStatus may leave Ready as it is
 	s.manager.UpdatePodStatus(prior, &status)
 	each(&status, func(c *v1.ContainerStatus) {
-		if !kubelet[c.Name] && c.Started != nil && *c.Started { // its startup probe holds ours
+		if !kubelet[c.Name] && c.Started != nil && *c.Started { // the kubelet's startup probe has not succeeded
 			c.Started, c.Ready = new(false), false
 		}
 	})
@@ -44,9 +44,9 @@ func (s *Source) publish(uid types.UID) {
 	s.toReport.Put(uid)
 }
 
-// statusOf returns the status of a pod as the kubelet and the runtime tell it. The runtime may tell that a
-// container runs before the kubelet tells the address of the pod: without one, a probe would connect to the
-// network of the agent. So such a container is not there yet. Nor is one that the runtime knows as another pod's.
+// statusOf returns the status of a pod from the kubelet and the runtime. It omits containers that belong to another
+// pod according to the runtime. While the address of the pod is unknown, it omits running containers: a probe
+// without an address would connect to the network of the agent.
 func (s *Source) statusOf(latest *v1.Pod) v1.PodStatus {
 	status := ownStatus(latest)
 	without := func(wrong func(v1.ContainerStatus) bool) {
@@ -54,7 +54,7 @@ func (s *Source) statusOf(latest *v1.Pod) v1.PodStatus {
 		status.InitContainerStatuses = slices.DeleteFunc(status.InitContainerStatuses, wrong)
 	}
 	if runtime := s.cfg.Runtime; runtime != nil {
-		without(func(c v1.ContainerStatus) bool { // else results would count for the other pod, too
+		without(func(c v1.ContainerStatus) bool { // results are kept by container ID, and would count for both pods
 			owner, ok := runtime.Owner(c.ContainerID)
 			return ok && owner != latest.UID
 		})
@@ -73,9 +73,8 @@ func (s *Source) has(uid types.UID, p *pod) bool {
 	return s.pods[uid] == p
 }
 
-// firstStatus returns the status of a pod whose probes the manager does not have yet, so that their first
-// ticks find one: without it, a probe would wait for its second tick. Started is what the kubelet tells,
-// unless a startup probe decides, and Ready what an earlier agent has left.
+// firstStatus returns the status of a pod for the first ticks of its probes, which would otherwise skip to the
+// second tick. Started comes from the kubelet, unless a startup probe decides it, and Ready from an earlier agent.
 func (s *Source) firstStatus(latest, prior *v1.Pod, next *plan) v1.PodStatus {
 	status := s.statusOf(latest)
 	kubelet := startedByKubelet(latest, &status)
@@ -110,8 +109,8 @@ func each(status *v1.PodStatus, do func(*v1.ContainerStatus)) {
 	}
 }
 
-// ownStatus returns a copy of the status of a pod whose containers may be changed. Addresses that no pod has are
-// left out: somebody who may write statuses must not choose what the agent connects to.
+// ownStatus returns a copy of the status of a pod whose containers may be changed. It omits addresses that no pod
+// can have: whoever may write statuses must not make the agent connect to other addresses.
 func ownStatus(pod *v1.Pod) v1.PodStatus {
 	status := pod.Status
 	status.ContainerStatuses = slices.Clone(status.ContainerStatuses)
@@ -124,8 +123,8 @@ func ownStatus(pod *v1.Pod) v1.PodStatus {
 	return status
 }
 
-// startedByKubelet returns the containers that have started as far as the kubelet is concerned: those
-// without a startup probe of their own, and those for which it has told so since they were started.
+// startedByKubelet reports, by name, whether the kubelet considers a container started: it has no startup
+// probe in its spec, or the kubelet's status has Started for the same container ID.
 func startedByKubelet(latest *v1.Pod, status *v1.PodStatus) map[string]bool {
 	told := make(map[string]bool)
 	each(&latest.Status, func(c *v1.ContainerStatus) {
@@ -155,12 +154,12 @@ func (s *Source) runtimeChanged(uid types.UID) {
 	}
 	s.toPublish.Put(uid)
 	if inPod {
-		s.toApply.Put(uid) // its sandbox may be another one
+		s.toApply.Put(uid) // it may have a new sandbox
 	}
 }
 
-// followResults takes the changes of decided results: the statuses depend on them, and failures of
-// liveness and startup probes are acted upon.
+// followResults queues the pods whose decided results change, since statuses depend on them. It passes
+// failures of liveness and startup probes to the actor.
 func (s *Source) followResults(updates iter.Seq[results.Update]) {
 	for u := range updates {
 		uid := types.UID(u.PodUID)
@@ -181,7 +180,7 @@ func attempted(r results.Reason) bool {
 	return true
 }
 
-// failedAlready has the failures acted upon of a pod that asks for it from now on.
+// failedAlready passes the present failures of a pod to the actor, after its mode has changed.
 func (s *Source) failedAlready(uid types.UID) {
 	status, _ := s.store.PodStatus(uid)
 	each(&status, func(c *v1.ContainerStatus) {
@@ -196,7 +195,7 @@ func (s *Source) failedAlready(uid types.UID) {
 	})
 }
 
-// failed has a failure acted upon.
+// failed passes a failure to the actor. While the probes of the pod change, it leaves that to the attempt.
 func (s *Source) failed(uid types.UID, u *results.Update) {
 	s.mu.Lock()
 	p := s.pods[uid]
@@ -204,8 +203,8 @@ func (s *Source) failed(uid types.UID, u *results.Update) {
 		s.mu.Unlock()
 		return
 	}
-	if p.plan == nil || p.changing() { // the attempt has it acted upon, by the new plan
-		p.missed = true
+	if p.plan == nil || p.changing() { // the attempt calls failedAlready, with the new plan
+		p.missedFailure = true
 		s.mu.Unlock()
 		return
 	}

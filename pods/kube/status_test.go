@@ -39,7 +39,7 @@ func TestSourceFirstTickAttempts(t *testing.T) {
 	})
 }
 
-func TestSourceStartedIsOursAndTheKubelets(t *testing.T) {
+func TestSourceStartedRequiresBothStartupProbes(t *testing.T) {
 	bubble(t, func(w *world) {
 		ours, live := w.script("/s", failure), w.script("/l", success)
 		pod := podNamed("web", startup)
@@ -74,7 +74,7 @@ func TestSourceStartedIsOursAndTheKubelets(t *testing.T) {
 	})
 }
 
-func TestSourceOverlayIsSooner(t *testing.T) {
+func TestSourceOverlayPrecedesKubelet(t *testing.T) {
 	bubble(t, func(w *world) {
 		pod := podNamed("web", readiness)
 		w.cluster.set(pod)
@@ -226,7 +226,7 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 
 // A startup probe that failed for an earlier agent must succeed before a condition is true again. One that
 // has succeeded makes no more attempts, and does not hold back other probes.
-func TestSourceStartupOverAgentRestart(t *testing.T) {
+func TestSourceStartupProbeAfterAgentRestart(t *testing.T) {
 	const probes = `{web: {startup: {httpGet: {path: /s, port: http}, period: 1s, failureThreshold: 9}, readiness: {httpGet: {path: /r, port: http}, period: 1s}}}`
 	for _, c := range []struct {
 		name string
@@ -281,7 +281,7 @@ func TestSourceGateOfEarlierContainerTurnsFalse(t *testing.T) {
 }
 
 // A state for which an earlier agent has recorded an event gets no second event.
-func TestSourceTellsNothingAgainAfterRestart(t *testing.T) {
+func TestSourceEventsAreNotRepeatedAfterAgentRestart(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		of             v1.PodConditionType
@@ -319,7 +319,7 @@ func TestSourceTellsNothingAgainAfterRestart(t *testing.T) {
 }
 
 // A probe that is removed and added again does not start with the state of the earlier agent.
-func TestSourceTellsFailureOfAddedProbe(t *testing.T) {
+func TestSourceFailureOfAddedProbeHasEvent(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", success)
 		w.script("/l", success)
@@ -357,7 +357,7 @@ func TestSourceNewContainerIsNotSeeded(t *testing.T) {
 	})
 }
 
-func TestSourceGoesOnWithoutAPIServer(t *testing.T) {
+func TestSourceContinuesWithoutAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.script("/r", success)
@@ -443,14 +443,14 @@ func TestSourceExec(t *testing.T) {
 				t.Errorf("unknown to the runtime: %v", err)
 			}
 			w.owners[id] = "uid-other"
-			if _, err := exec(w); err == nil || err.Error() != `container "containerd://web-c1" is not of the pod shop/web, as the runtime has it` {
+			if _, err := exec(w); err == nil || err.Error() != `container "containerd://web-c1" does not belong to pod shop/web in the container runtime` {
 				t.Errorf("of another pod: %v", err)
 			}
 			w.owners[id] = pod.UID
 			if out, err := exec(w); out != id+": true" || err != nil {
 				t.Errorf("got %q, %v", out, err)
 			}
-			if _, err := w.source.RunInContainer(w.t.Context(), "containerd://host", nil, 0); err == nil || err.Error() != `container "containerd://host" is of no pod of this node` {
+			if _, err := w.source.RunInContainer(w.t.Context(), "containerd://host", nil, 0); err == nil || err.Error() != `container "containerd://host" does not belong to a pod of this node` {
 				t.Error(err)
 			}
 		}, withRuntime)

@@ -17,11 +17,11 @@ import (
 	"github.com/daeace23/prober/internal/netaddr"
 )
 
-// targets decides what the probes of one pod may have as target: the author of a pod must not reach
-// with the agent what he cannot reach himself.
+// targets decides which targets the probes of one pod may have: the agent must not reach addresses for the
+// author of a pod that the author cannot reach.
 type targets struct {
-	allowed  []config.Target // of the operator
-	own      []netip.Addr    // of the pod
+	allowed  []config.Target // kubernetes.targets of the operator
+	own      []netip.Addr    // addresses of the pod
 	loopback bool            // its probes are carried out in the network of the pod
 }
 
@@ -35,7 +35,7 @@ func newTargets(allowed []config.Target, pod *v1.Pod, inPod bool) *targets {
 	return t
 }
 
-// addressesOf returns the addresses of a pod, the first one first.
+// addressesOf returns the addresses of a pod without duplicates, PodIP first.
 func addressesOf(status *v1.PodStatus) (all []string) {
 	if status.PodIP != "" {
 		all = append(all, status.PodIP)
@@ -48,8 +48,8 @@ func addressesOf(status *v1.PodStatus) (all []string) {
 	return all
 }
 
-// checkProbe returns why a probe must not be carried out; nil if it may. own reports whether that
-// depends on the addresses of the pod.
+// checkProbe returns an error if a target of a probe is forbidden. own reports whether a target is an
+// address of the pod.
 func (t *targets) checkProbe(c *declared.Probe) (own bool, refusal *field.Error) {
 	target := c.Path.Child("plugin", "target")
 	if c.Target.Unix != "" {
@@ -73,8 +73,8 @@ func (t *targets) checkProbe(c *declared.Probe) (own bool, refusal *field.Error)
 	return own, nil
 }
 
-// check returns why a host must not be a target; "" if it may. own reports whether it is an address of
-// the pod.
+// check returns why a host is forbidden as a target; "" if it is allowed. own reports whether it is an address
+// of the pod.
 func (t *targets) check(host string) (own bool, why string) {
 	bare := host
 	if inside, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(inside, "]") {
@@ -87,7 +87,7 @@ func (t *targets) check(host string) (own bool, why string) {
 	plain, class := netaddr.Plain(addr), netaddr.Nearest(addr)
 	switch {
 	case class == netaddr.NoHost:
-		return false, fmt.Sprintf("%.80q is the address of no host", host)
+		return false, fmt.Sprintf("%.80q is not the address of a host", host)
 	case slices.Contains(t.own, plain):
 		return true, ""
 	case class == netaddr.Loopback && t.loopback && netaddr.ClassOf(plain) == netaddr.Loopback:
@@ -100,9 +100,9 @@ func (t *targets) check(host string) (own bool, why string) {
 	return false, refused(host)
 }
 
-// CheckTarget is the Guard of a [pods.Source]. It decides by the pod as it is now, and not by the plan that has
-// let the probe through: what a probe names, it must be allowed to name, and no name and no status of a pod may
-// lead to the node itself or to metadata.
+// CheckTarget is the Guard of a [pods.Source]. It checks against the newest object of the pod, not its plan. A
+// host or socket in a probe must be allowed. No host name and no pod status may lead to the node itself or to
+// a metadata address.
 func (s *Source) CheckTarget(podUID string, to netns.To) error {
 	s.mu.Lock()
 	p := s.pods[types.UID(podUID)]
@@ -124,7 +124,7 @@ func (s *Source) CheckTarget(podUID string, to netns.To) error {
 	t := targets{allowed: s.cfg.Policy.Targets}
 	switch plain, class := netaddr.Plain(to.Addr), netaddr.Nearest(to.Addr); {
 	case class == netaddr.NoHost:
-		return fmt.Errorf("%s is the address of no host", to.Addr)
+		return fmt.Errorf("%s is not the address of a host", to.Addr)
 	case class == netaddr.Loopback:
 		return fmt.Errorf("%s would be the node itself", to.Addr)
 	case class == netaddr.Metadata && !t.listed(plain, true):
@@ -135,7 +135,7 @@ func (s *Source) CheckTarget(podUID string, to netns.To) error {
 
 const noSockets = "a pod of a cluster must not name sockets of its node"
 
-// isOfPod reports whether a pod may have an address.
+// isOfPod reports whether text is an address that a pod can have.
 func isOfPod(text string) bool {
 	addr, err := netip.ParseAddr(text)
 	return err == nil && netaddr.Nearest(addr) <= netaddr.Private
@@ -158,8 +158,8 @@ func (t *targets) checkName(name string) (why string) {
 	return refused(name)
 }
 
-// listed reports whether the operator allows an address. One of metadata must be spelled out: by a
-// network that has no others.
+// listed reports whether the operator allows an address. A metadata address needs an entry whose network has
+// only metadata addresses.
 func (t *targets) listed(addr netip.Addr, metadata bool) bool {
 	return slices.ContainsFunc(t.allowed, func(a config.Target) bool {
 		if a.Host != "" || !a.Prefix.Contains(addr) {

@@ -61,11 +61,11 @@ func TestTargets(t *testing.T) {
 		{"LOCALHOST.", allowed("localhost"), false, `"localhost" would be the node itself`},
 		{"a.localhost", nil, false, "would be the node itself"},
 		{"localhost", nil, true, ""},
-		{"0.0.0.0", everything, true, "is the address of no host"},
-		{"::", everything, true, "is the address of no host"},
-		{"0.1.2.3", everything, true, "is the address of no host"},
-		{"255.255.255.255", everything, true, "is the address of no host"},
-		{"224.0.0.1", everything, true, "is the address of no host"},
+		{"0.0.0.0", everything, true, "is not the address of a host"},
+		{"::", everything, true, "is not the address of a host"},
+		{"0.1.2.3", everything, true, "is not the address of a host"},
+		{"255.255.255.255", everything, true, "is not the address of a host"},
+		{"224.0.0.1", everything, true, "is not the address of a host"},
 		{"169.254.169.254", nil, false, "is no address of the pod"},
 		{"169.254.169.254", everything, true, "is no address of the pod"},
 		{"169.254.169.254", allowed("169.254.169.254/32"), false, ""},
@@ -214,7 +214,7 @@ func TestCheckTarget(t *testing.T) {
 		w.cluster.set(pod)
 		w.cluster.set(other)
 		w.start()
-		const node, metadata, none = "would be the node itself", "is a link-local or metadata address", "is the address of no host"
+		const node, metadata, none = "would be the node itself", "is a link-local or metadata address", "is not the address of a host"
 		for _, c := range []struct {
 			to   netns.To
 			want string // "": allowed
@@ -240,7 +240,7 @@ func TestCheckTarget(t *testing.T) {
 }
 
 // Whoever may write pod statuses must not choose the targets of probes. Addresses that no pod can have are not dialed.
-func TestForgedAddressIsNoTarget(t *testing.T) {
+func TestForgedAddressIsNotDialed(t *testing.T) {
 	for _, ip := range []string{"127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254", "0.0.0.0", "::ffff:127.0.0.1", "no address"} {
 		t.Run(ip, func(t *testing.T) {
 			bubble(t, func(w *world) {

@@ -13,8 +13,8 @@ import (
 // prefix begins the names of all annotations and conditions of prober.
 const prefix = "prober.dev/"
 
-// trim is the transform of the informer: it keeps of a pod what the agent needs, which is little if
-// the pod has no probes of the agent: whether it has the gate, or conditions of prober. Other objects stay as they are.
+// trim is the transform of the informer. It copies the fields of a pod that the agent needs. Of a pod without the
+// annotation, it keeps only prober's gate and conditions. Objects that are not pods are returned unchanged.
 func trim(object any) (any, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
@@ -52,11 +52,11 @@ func trim(object any) (any, error) {
 	return kept, nil
 }
 
-// kubeletStartup stands for the startup probe of a container, which the kubelet carries out.
+// kubeletStartup replaces the startup probe in the spec of a container: only its presence matters.
 var kubeletStartup = &v1.Probe{}
 
-// trimContainers keeps what probes, hooks and restarts depend on. Of the kubelet's probes it keeps
-// whether there is one for the startup.
+// trimContainers keeps the fields that probes, hooks and restarts depend on. It drops the kubelet's probes,
+// except for the presence of a startup probe.
 func trimContainers(all []v1.Container) []v1.Container {
 	kept := make([]v1.Container, len(all))
 	for i := range all {
@@ -72,7 +72,7 @@ func trimContainers(all []v1.Container) []v1.Container {
 	return kept
 }
 
-// literals returns the variables that a command may refer to. Those from other sources are empty there.
+// literals returns the environment variables with their literal values. Variables with a valueFrom are empty.
 func literals(env []v1.EnvVar) []v1.EnvVar {
 	kept := make([]v1.EnvVar, len(env))
 	for i := range env {

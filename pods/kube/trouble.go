@@ -17,8 +17,8 @@ type lease struct {
 	err error
 }
 
-// renewLease renews the lease of the node until ctx ends, while a pod asks for it. Otherwise there is none: a
-// lease costs the API server a write every [LeaseInterval].
+// renewLease renews the lease of the node until ctx ends, while a pod asks for it. Without such a pod it deletes
+// the lease: a lease costs the API server a write every [LeaseInterval].
 func (s *Source) renewLease(ctx context.Context) {
 	if s.cfg.RenewLease == nil {
 		return
@@ -42,7 +42,7 @@ func (s *Source) renewLease(ctx context.Context) {
 	}
 }
 
-// asksForLease reports whether a pod of the node asks to be unready without an agent, and whether all pods
+// asksForLease reports whether a pod of the node has prober.dev/on-agent-loss: unready, and whether all pods
 // of the node are known.
 func (s *Source) asksForLease() (asked, known bool) {
 	s.mu.Lock()
@@ -53,7 +53,7 @@ func (s *Source) asksForLease() (asked, known bool) {
 	return asked, s.synced
 }
 
-// dropLease deletes the lease of the node, for which no pod asks any more.
+// dropLease deletes the lease of the node. It returns false if the lease could not be deleted.
 func (s *Source) dropLease(ctx context.Context) (ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, LeaseInterval)
 	defer cancel()
@@ -83,7 +83,7 @@ func (s *Source) renewOnce(ctx context.Context) {
 	}
 }
 
-// Troubles returns what keeps the source from a part of its work.
+// Troubles returns the present faults of the source.
 func (s *Source) Troubles() (all []pods.Trouble) {
 	if since, err := s.watched.trouble(); err != nil {
 		all = append(all, pods.Trouble{Name: "api server", Text: fmt.Sprintf("pods cannot be watched since %s: %v", since.Format(time.RFC3339), err)})
@@ -98,7 +98,7 @@ func (s *Source) Troubles() (all []pods.Trouble) {
 		all = append(all, pods.Trouble{Name: "lease", Text: "it cannot be renewed: " + s.lease.err.Error()})
 	}
 	s.lease.mu.Unlock()
-	switch node := s.actor.Doubts()[liveness.Scope{}]; { // those about namespaces are no trouble of the agent
+	switch node := s.actor.Doubts()[liveness.Scope{}]; { // doubts about namespaces are not faults of the agent
 	case node.Blind != "":
 		all = append(all, pods.Trouble{Name: "breaker", Text: "no condition becomes false, and nothing is restarted or evicted: " + node.Blind})
 	case node.Open != "":
@@ -127,7 +127,7 @@ func (s *Source) NodeCounts() agentmetrics.NodeCounts {
 	defer s.mu.Unlock()
 	for _, p := range s.pods {
 		n.Followed++
-		if p.told != "" {
+		if p.invalidMessage != "" {
 			n.Refused++
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // slowPods adds pods of another namespace whose plugin never accepts their configs, and returns them. Their names sort
-// before those of the other pods.
+// before the names of the other pods.
 func (w *world) slowPods(n int) (all []*v1.Pod) {
 	compiled := false
 	w.prepare = func(ctx context.Context, name string) error {
@@ -55,7 +55,7 @@ func (w *world) untilProbed(pod *v1.Pod) time.Duration {
 	return time.Since(begun)
 }
 
-// Pods do not wait for those of another namespace whose configs a plugin takes long to accept, however many there are
+// Pods do not wait for pods of another namespace whose configs a plugin takes long to accept, however many there are
 // and however often they change.
 func TestSlowConfigsOfANamespace(t *testing.T) {
 	t.Run("which change", func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestSlowConfigsOfANamespace(t *testing.T) {
 
 // An annotation that changes a hundred times a second is applied about every five seconds, in the loop, the log and at
 // the API server. The last change takes effect.
-func TestAnnotationChangesAllTheTime(t *testing.T) {
+func TestFrequentAnnotationChangesAreLimited(t *testing.T) {
 	bubble(t, func(w *world) {
 		pod := podNamed("web", readiness)
 		w.cluster.set(pod)

@@ -25,15 +25,15 @@ import (
 	"github.com/daeace23/prober/pods/kube/conditions"
 )
 
-// watched are the pods of the node at the API server. It knows since when that cannot be reached.
+// watched lists and watches the pods of the node. It records since when the API server cannot be reached.
 type watched struct {
 	source   *Source
 	from     cache.ListerWatcherWithContext
 	informer cache.SharedIndexInformer
-	listed   cache.DoneChecker // all pods of the first list were observed
+	listed   cache.DoneChecker // done after all pods of the first list were observed
 
 	mu    sync.Mutex
-	since time.Time // zero: the last request has succeeded
+	since time.Time // first failed request in a row; zero: the last request has succeeded
 	err   error
 }
 
@@ -47,13 +47,13 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 			return persist(ctx, w, func() (watch.Interface, error) { return w.from.WatchWithContext(ctx, o) })
 		},
 	}, &v1.Pod{}, 0, nil)
-	// Both fail only for an informer that runs.
+	// Both calls fail only for a running informer.
 	_ = w.informer.SetTransform(trim)
-	_ = w.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // noted
+	_ = w.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // note has logged it
 	handled, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { s.observe(o.(*v1.Pod)) },
 		UpdateFunc: func(old, next any) {
-			if old, next := old.(*v1.Pod), next.(*v1.Pod); old.UID != next.UID { // deleted and made again
+			if old, next := old.(*v1.Pod), next.(*v1.Pod); old.UID != next.UID { // deleted and created again
 				s.deleted(old.UID)
 			}
 			s.observe(next.(*v1.Pod))
@@ -73,15 +73,15 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 	return w
 }
 
-// Times between two requests to an API server that cannot be reached. The longest is that of the kubelet,
-// which retries the lease of its node every 7 s.
+// Times between two requests to an API server that cannot be reached. maxRetry is the kubelet's longest
+// interval between two tries to renew the lease of its node.
 const (
 	minRetry = 500 * time.Millisecond
 	maxRetry = 7 * time.Second
 )
 
-// persist repeats a request that the API server does not answer, until ctx ends. The reflector of the
-// informer would wait for up to a minute, in part regardless of its context: it gets the error of that.
+// persist repeats a request that the API server does not answer, until ctx ends. The informer's reflector would
+// back off for up to a minute, partly ignoring its context, so it must not see these errors.
 func persist[T any](ctx context.Context, w *watched, request func() (T, error)) (T, error) {
 	for wait := minRetry; ; wait = min(2*wait, maxRetry) {
 		answer, err := request()
@@ -95,8 +95,8 @@ func persist[T any](ctx context.Context, w *watched, request func() (T, error)) 
 	}
 }
 
-// unanswered reports whether err says that the API server cannot be reached, is busy or does not start
-// yet, or that the token has expired: the same request may succeed later.
+// unanswered reports whether the same request may succeed later: err means that the API server cannot be
+// reached, is busy or starting, or that the token has expired.
 func unanswered(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
@@ -106,7 +106,7 @@ func unanswered(err error) bool {
 	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusUnauthorized
 }
 
-// note records the result of a request, and logs when the server can be reached no longer, and again.
+// note records the result of a request. It logs when the API server becomes unreachable and reachable.
 func (w *watched) note(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -124,7 +124,7 @@ func (w *watched) note(ctx context.Context, err error) {
 	w.mu.Unlock()
 	switch {
 	case err != nil && since.IsZero():
-		w.source.log.Warn("pods cannot be listed or watched; those that are known are probed on", "error", err.Error())
+		w.source.log.Warn("pods cannot be listed or watched; known pods are still probed", "error", err.Error())
 	case err == nil && !since.IsZero():
 		w.source.log.Info("pods are watched again", "since", since.Format(time.RFC3339))
 		w.source.cfg.Conditions.Retry()
@@ -132,7 +132,7 @@ func (w *watched) note(ctx context.Context, err error) {
 	}
 }
 
-// trouble returns why pods cannot be watched, and since when; nil if they can.
+// trouble returns the error of the last request, and since when requests fail; nil if the last one succeeded.
 func (w *watched) trouble() (since time.Time, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +147,7 @@ func (w *watched) run(ctx context.Context) {
 	waiting.Wait()
 }
 
-// awaitList waits for the first list of the pods, and then has them applied. It says what it waits for.
+// awaitList waits for the first list of the pods, and then lets the loop apply them. It logs while it waits.
 func (w *watched) awaitList(ctx context.Context) {
 	reminder := time.NewTimer(2 * time.Second)
 	defer reminder.Stop()
@@ -173,10 +173,10 @@ func (s *Source) setSynced() {
 	s.mu.Lock()
 	s.synced = true
 	s.mu.Unlock()
-	s.toApply.Put("") // also if there is no pod
+	s.toApply.Put("") // wakes the loop, even if there is no pod
 }
 
-// observe takes the newest state of a pod.
+// observe records the newest object of a pod, and queues the pod.
 func (s *Source) observe(next *v1.Pod) {
 	_, wanted := next.Annotations[declared.Annotation]
 	wanted = wanted && next.Status.Phase != v1.PodSucceeded && next.Status.Phase != v1.PodFailed
@@ -195,14 +195,14 @@ func (s *Source) observe(next *v1.Pod) {
 	before := p.latest
 	p.latest, p.gone, p.left = next, false, nil
 	s.mu.Unlock()
-	if before == nil || asksOtherwise(before, next) {
+	if before == nil || mayChangeProbes(before, next) {
 		s.toApply.Put(next.UID)
 	}
 	s.toPublish.Put(next.UID)
-	s.toReport.Put(next.UID) // the conditions may be other ones
+	s.toReport.Put(next.UID) // the published conditions may have changed
 }
 
-// forget has a pod removed that is not probed any more. It reports false if it was not.
+// forget queues the removal of a pod that exists and must not be probed. It returns false if the pod is not known.
 func (s *Source) forget(left *v1.Pod) bool {
 	s.mu.Lock()
 	p := s.pods[left.UID]
@@ -216,7 +216,7 @@ func (s *Source) forget(left *v1.Pod) bool {
 	return p != nil
 }
 
-// deleted has a pod removed that does not exist any more.
+// deleted queues the removal of a pod that was deleted.
 func (s *Source) deleted(uid types.UID) {
 	s.mu.Lock()
 	p := s.pods[uid]
@@ -232,21 +232,21 @@ func (s *Source) deleted(uid types.UID) {
 	}
 }
 
-// notProbed tells that no probe decides the conditions of a pod that is not probed, or not any more.
+// notProbed reports that no probe decides prober's conditions of a pod.
 func (s *Source) notProbed(pod *v1.Pod) {
 	ended := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed || pod.DeletionTimestamp != nil
 	if ended || !isGated(pod) && len(publishedConditions(pod)) == 0 {
 		return
 	}
-	s.tellNotProbed(pod)
+	s.recordNotProbed(pod)
 	s.cfg.Conditions.Set(conditions.Pod{
 		Pod: api.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Gated: isGated(pod), Generation: pod.Generation, Published: publishedConditions(pod),
 	})
 }
 
-// tellNotProbed writes an event if a pod has the gate, and no probe that decides it. An earlier agent has told it if
-// the gate says so.
-func (s *Source) tellNotProbed(pod *v1.Pod) {
+// recordNotProbed records an event, once, for a pod with the gate and no probe that decides it. If the published gate
+// has the reason NotProbed, an earlier agent has recorded the event.
+func (s *Source) recordNotProbed(pod *v1.Pod) {
 	gate := conditionOf(pod, conditions.Ready)
 	if !isGated(pod) || gate != nil && gate.Reason == conditions.NotProbed {
 		return
@@ -260,8 +260,8 @@ func (s *Source) tellNotProbed(pod *v1.Pod) {
 	}
 }
 
-// asksOtherwise reports whether the probes of a pod may be other ones than before.
-func asksOtherwise(before, next *v1.Pod) bool {
+// mayChangeProbes reports whether an update of a pod may change its probes.
+func mayChangeProbes(before, next *v1.Pod) bool {
 	return (before.DeletionTimestamp == nil) != (next.DeletionTimestamp == nil) ||
 		!reflect.DeepEqual(before.Annotations, next.Annotations) || !reflect.DeepEqual(before.Labels, next.Labels) ||
 		!reflect.DeepEqual(addressesOf(&before.Status), addressesOf(&next.Status)) || !reflect.DeepEqual(before.Spec, next.Spec)

@@ -26,7 +26,7 @@ type decision struct {
 	found  bool
 }
 
-func (d decision) is(r results.Result) bool { return d.found && d.result == r }
+func (d decision) equals(r results.Result) bool { return d.found && d.result == r }
 
 // view is the input of computeActions for one container.
 type view struct {
@@ -59,15 +59,15 @@ const (
 	causeChanged  killCause = "changed"
 )
 
-// actions are what to do with a pod now.
+// actions has the next actions for a pod.
 type actions struct {
-	killPod     bool // no container is left to keep or start
+	killPod     bool // no container remains to be kept or started
 	initialized bool // regular containers may run
 	kill        []killRequest
 	start       []*v1.Container // init containers first; those in kill after their end
 }
 
-// computeActions returns what to do with a pod, as the kubelet's computePodActions does for a
+// computeActions returns the next actions for a pod, as the kubelet's computePodActions does for a
 // pod whose sandbox exists. It is a pure function.
 func computeActions(pod *v1.Pod, views map[string]view) actions {
 	var a actions
@@ -104,12 +104,12 @@ func computeActions(pod *v1.Pod, views map[string]view) actions {
 	return a
 }
 
-// restarts reports whether a container that has ended is to be restarted.
+// restarts reports whether a container that has ended must be restarted.
 func (v view) restarts(c *v1.Container, pod *v1.Pod) bool {
 	return v.again || v.external || manager.ContainerShouldRestart(c, &pod.Spec, v.exitCode)
 }
 
-// kill reports whether a running regular container is to be killed, and describes the kill.
+// kill reports whether a running regular container must be killed, and describes the kill.
 func (v view) kill(c *v1.Container, pod *v1.Pod) (k killRequest, ok bool) {
 	if v.stopping {
 		return killRequest{}, false
@@ -124,9 +124,9 @@ func (v view) kill(c *v1.Container, pod *v1.Pod) (k killRequest, ok bool) {
 		k.cause, k.message, k.restart = causeChanged, fmt.Sprintf("Container %s definition changed", c.Name), true
 	case v.external:
 		return killRequest{}, false
-	case v.liveness.is(results.Failure):
+	case v.liveness.equals(results.Failure):
 		k.cause, k.message = causeLiveness, fmt.Sprintf("Container %s failed liveness probe", c.Name)
-	case v.startup.is(results.Failure):
+	case v.startup.equals(results.Failure):
 		k.cause, k.message = causeStartup, fmt.Sprintf("Container %s failed startup probe", c.Name)
 	default:
 		return killRequest{}, false
@@ -138,13 +138,13 @@ func (v view) kill(c *v1.Container, pod *v1.Pod) (k killRequest, ok bool) {
 }
 
 // initContainers adds the actions of init containers and reports whether the pod is initialized. It
-// goes from the last one to the first: the last that was started shows the progress of the pod.
+// iterates backward: the last started init container shows the progress of the pod.
 func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialized bool) {
 	specs := pod.Spec.InitContainers
 	if len(specs) == 0 {
 		return true
 	}
-	// As kubelet 1.37: a container that has ended has been started too.
+	// As in kubelet 1.37, a regular container counts if it was ever started.
 	initialized = slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return views[c.Name].state != absent })
 	past := initialized // a later container was started
 	var starts []int
@@ -183,7 +183,7 @@ func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialize
 }
 
 // initContainer adds the actions of an init container that was started. done reports whether the
-// next one may start, and again whether this one is to be restarted.
+// next one may start, and again whether this one must be restarted.
 func (a *actions) initContainer(c *v1.Container, v view, pod *v1.Pod) (done, again bool) {
 	switch {
 	case declared.IsSidecar(c) && v.state == running:
@@ -202,8 +202,8 @@ func (a *actions) initContainer(c *v1.Container, v view, pod *v1.Pod) (done, aga
 	}
 }
 
-// sidecar adds the actions of a running sidecar. A failed probe kills it whatever the restart policy
-// is. Its liveness does not delay the next container.
+// sidecar adds the actions of a running sidecar. A failed probe restarts it regardless of the pod's restart
+// policy. Its liveness probe does not delay the next container.
 func (a *actions) sidecar(c *v1.Container, v view) (started, again bool) {
 	kill := func(cause killCause, what string) {
 		if !v.stopping {
@@ -213,18 +213,18 @@ func (a *actions) sidecar(c *v1.Container, v view) (started, again bool) {
 	}
 	switch {
 	case v.external:
-		if v.changed { // whatever its startup probe results in: it may fail forever
+		if v.changed { // even if its startup probe has not succeeded, since it may fail forever
 			kill(causeChanged, "definition changed")
 		}
-		return !v.hasStartup || v.startup.is(results.Success), again
-	case v.hasStartup && !v.startup.is(results.Success):
-		if v.startup.is(results.Failure) {
+		return !v.hasStartup || v.startup.equals(results.Success), again
+	case v.hasStartup && !v.startup.equals(results.Success):
+		if v.startup.equals(results.Failure) {
 			kill(causeStartup, "failed startup probe")
 		}
 		return false, again
 	case v.changed:
 		kill(causeChanged, "definition changed")
-	case v.liveness.is(results.Failure):
+	case v.liveness.equals(results.Failure):
 		kill(causeLiveness, "failed liveness probe")
 	}
 	return true, again

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// todo writes actions as words: "kill a(liveness)", "start b", "kill pod".
+// todo formats actions, such as "kill a(liveness)", "start b", "kill pod".
 func todo(a actions) string {
 	var words []string
 	if a.killPod {
@@ -176,9 +176,9 @@ func TestComputeActionsLastSidecar(t *testing.T) {
 	}
 }
 
-// A regular container that has run shows that the pod is initialized, also while it waits for its restart
-// (kubelet 1.37).
-func TestComputeActionsEndedContainerIsInitialized(t *testing.T) {
+// A regular container that has run means that the pod is initialized, even while the container waits for its
+// restart (kubelet 1.37).
+func TestComputeActionsEndedContainerMeansInitialized(t *testing.T) {
 	ended := view{state: finished, exitCode: 1}
 	for name, c := range map[string]struct {
 		inits string
@@ -265,7 +265,7 @@ func TestBackoff(t *testing.T) {
 	var b backoff
 	var pauses []time.Duration
 	now := start
-	for range 8 { // it ends one second after each start
+	for range 8 { // the container ends one second after each start
 		ended := now.Add(time.Second)
 		now = ended
 		if at := b.until(ended); !at.IsZero() {

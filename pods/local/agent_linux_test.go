@@ -60,7 +60,7 @@ func TestKilledAgentLeavesNoProcess(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		command string
-		least   int // processes with the mark
+		least   int // minimum number of processes with the mark
 	}{
 		"of a container and its exec probe":       {"[SELF, " + helperArgument + ", forker, MARK]", 8},
 		"of the exec probe of an external target": {"[]", 1},
@@ -92,10 +92,10 @@ spec:
 			if err := agent.Start(); err != nil {
 				t.Fatal(err)
 			}
-			if said, err := os.ReadFile(pipe); err != nil || string(said) != "probing\n" { // it waits for the exec probe
+			if said, err := os.ReadFile(pipe); err != nil || string(said) != "probing\n" { // wait for the exec probe
 				t.Fatalf("%q, %v", said, err)
 			}
-			// A process that is being executed has no environment for a moment.
+			// During exec, a process has no environment for a moment.
 			for giveUp := time.Now().Add(patience); len(marked(t, mark)) < c.least; {
 				if time.Now().After(giveUp) {
 					t.Fatalf("%d processes before the kill, want at least %d", len(marked(t, mark)), c.least)
@@ -110,8 +110,8 @@ spec:
 	}
 }
 
-// awaitEndOf waits until no process with the mark is left. It looks again for processes that were
-// being executed.
+// awaitEndOf waits until no process with the mark is left. It scans again, since a process has no environment
+// during exec.
 func awaitEndOf(t *testing.T, mark string) {
 	t.Helper()
 	for left := marked(t, mark); len(left) > 0 && !t.Failed(); left = marked(t, mark) {

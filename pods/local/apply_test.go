@@ -65,8 +65,8 @@ func TestApplyKeepsUnchangedContainers(t *testing.T) {
 	w.never(t, "a probe's change restarts nothing", "Killing Container a")
 }
 
-// A pod with another name is another pod, whatever its UID: results, events and metrics have its name.
-func TestRenamedPodIsAnotherPod(t *testing.T) {
+// A pod with a new name is a new pod, even with the same UID: results, events and metrics have its name.
+func TestRenamedPodIsNewPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	text := strings.Replace(changing, "  name: pod\n", "  name: NAME\n  uid: same\n", 1)
@@ -81,7 +81,7 @@ func TestRenamedPodIsAnotherPod(t *testing.T) {
 	}
 }
 
-// While the container is replaced, its policy must not end its probes.
+// The restart policy Never must not end the probes of a container that is being replaced.
 func TestChangedContainerWithPolicyNeverKeepsProbes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -127,7 +127,7 @@ func TestApplyAddsAndRemoves(t *testing.T) {
 	}
 }
 
-func TestApplyPodBeingRemovedRunsItAgain(t *testing.T) {
+func TestApplyRestartsPodThatIsBeingRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	text := scenario{command: graceful("c"), probes: `readiness: {exec: {command: ["true"]}, period: 30ms}`, grace: "60"}.manifest(asContainer)
@@ -274,7 +274,7 @@ spec:
 	w.awaitTicks(t, "pod/a/readiness", 1)
 }
 
-// belated is a handler that refuses the first probe. Later it waits for permission.
+// belated is a handler that refuses the first probe. Later calls of Prepare wait for permission.
 type belated struct {
 	probe.Handler
 	calls                  atomic.Int32
@@ -316,7 +316,7 @@ spec:
 	if err := w.pods.Apply(t.Context(), load(t, text)); err == nil || !strings.Contains(err.Error(), "not yet") {
 		t.Errorf("got %v", err)
 	}
-	<-b.asked // by the loop of the pod, which has started the container
+	<-b.asked // Prepare was called by the loop of the pod, which has started the container
 	w.apply(t, strings.Replace(text, "a: {readiness: {plugin: {name: belated}, period: 30ms, timeout: 1m}}", "", 1))
 	close(b.granted)
 	select {
@@ -329,8 +329,8 @@ spec:
 	}
 }
 
-// twice is a handler that refuses Apply. The loop of a pod waits for permission, once, and again
-// because the pod has changed meanwhile.
+// twice is a handler that refuses the probes of Apply. Calls by the loop of a pod wait for permission: the first call,
+// and a second one because the pod has changed meanwhile.
 type twice struct {
 	probe.Handler
 	calls                  atomic.Int32
@@ -376,13 +376,13 @@ spec:
 			t.Errorf("got %v", err)
 		}
 		if x == "2" {
-			h.granted <- struct{}{} // to the loop, which then sees that the pod has changed
+			h.granted <- struct{}{} // the loop then sees that the pod has changed
 		}
 		<-h.asked
 	}
 	w.apply(t, strings.Replace(text, "PROBE", "", 1))
 	close(h.granted)
-	for n := range 3 { // the first probe, its change, and the probe that was added then
+	for n := range 3 { // the first probe, its change, and the probe added afterwards
 		select {
 		case <-h.unused:
 		case <-time.After(patience):

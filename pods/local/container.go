@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
-// The reasons in a container's state, which are the kubelet's.
+// The reasons in a container's state, as in the kubelet.
 const (
 	reasonCreating     = "ContainerCreating"
 	reasonInitializing = "PodInitializing"
@@ -25,13 +25,13 @@ type container struct {
 	name     string // read-only
 	init     bool   // read-only
 	spec     *v1.Container
-	probes   podProbes // of the present spec
+	probes   podProbes // probes in the present spec
 	external bool
 
 	state       viewState
-	id          string // of the incarnation that runs or ran last
-	hash        string // of the definition that it was started from
-	dir         string // of its process; not set for an external target, as env
+	id          string // ID of the present or last incarnation
+	hash        string // hash of the definition that it was started from
+	dir         string // directory of its process; like env, not set for an external target
 	env         []string
 	user        *procgroup.User  // nil: the agent's
 	process     *process.Process // nil for an external target
@@ -39,14 +39,14 @@ type container struct {
 	preStopped  bool             // its preStop hook has ended
 	started     time.Time
 	restarts    int32
-	end         *v1.ContainerStateTerminated // of the present incarnation, while finished
-	last        *v1.ContainerStateTerminated // of the one before
+	end         *v1.ContainerStateTerminated // end of the present incarnation, while finished
+	last        *v1.ContainerStateTerminated // end of the previous incarnation
 	stopping    *stopping                    // nil: it is not being killed
 	again       bool                         // it was killed to be restarted
-	cause       killCause                    // of that kill
+	cause       killCause                    // cause of that kill
 	killed      bool                         // it was killed to be restarted, and no start was tried since
 
-	startedText string // of the event Started; "" for the first start; read-only while c is launched
+	startedText string // text of the event Started; "" for the first start; read-only while c is launched
 
 	back    backoff
 	waiting string    // the message while c waits for its back-off
@@ -78,7 +78,7 @@ func (c *container) status(initialized bool) v1.ContainerStatus {
 	case c.state == absent:
 		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonInitializing}
 	case c.state == running && !c.postStarted:
-		s.ContainerID = "" // as in the kubelet: a container with an ID that does not run has failed its probes
+		s.ContainerID = "" // as in the kubelet, where a container that has an ID but does not run fails its probes
 		s.State.Waiting = &v1.ContainerStateWaiting{Reason: reasonCreating}
 	case c.state == running:
 		s.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(c.started)}
@@ -111,13 +111,13 @@ func (c *container) finish(e process.Exit, reason string) {
 }
 
 // backOffUntil returns the end of the back-off, or the zero time if c may start now. For a
-// container that was killed to be restarted, the back-off counts from the end before.
+// container that was killed to be restarted, the back-off counts from the end of the previous incarnation.
 func (c *container) backOffUntil(now time.Time) time.Time {
 	at := c.back.until(c.endForBackoff())
 	if !at.After(now) {
 		return time.Time{}
 	}
-	if c.killed { // from here on it counts as crashed
+	if c.killed { // the next back-off counts from the last end
 		c.killed = false
 		at = c.back.until(c.endForBackoff())
 	}
@@ -139,11 +139,11 @@ func (c *container) endForBackoff() time.Time {
 // running reports whether c runs. It may be about to be killed.
 func (c *container) running() bool { return c.state == running }
 
-// backoff is the crash back-off of one container. The zero value is that of a container that
+// backoff is the crash back-off of one container. The zero value is for a container that
 // was never restarted.
 type backoff struct {
-	pause time.Duration // 0: the first restart is free
-	last  time.Time     // of the last restart
+	pause time.Duration // 0: the first restart does not wait
+	last  time.Time     // time of the last restart
 }
 
 // until returns when a container that ended at ended may start again. The zero time means at once.

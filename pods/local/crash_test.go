@@ -49,7 +49,7 @@ func TestCrashBackOff(t *testing.T) {
 			restarts = append(restarts, last.FinishedAt.Time)
 		}
 	}
-	// The first restart is free, the pauses of the others double.
+	// The first restart does not wait, and the pauses of the others double.
 	for i, least := range []time.Duration{0, 200 * time.Millisecond, 400 * time.Millisecond} {
 		if i+1 < len(restarts) && restarts[i+1].Sub(restarts[i]) < least {
 			t.Errorf("restart %d after %s, want at least %s", i+1, restarts[i+1].Sub(restarts[i]), least)

@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// patient is an agent with one external target, in a bubble. It is the handler of all probes, and
+// patient is an agent with one external target, in a synctest bubble. It is the handler of all probes, and
 // records events and restarts.
 type patient struct {
 	pods    *local.Pods
@@ -89,7 +89,7 @@ func newPatient(t *testing.T, compat manager.Compat, stateDir, text string, conf
 	return p, end
 }
 
-// wait lets d pass, and returns the status and the decided result of the container.
+// wait waits for d, and returns the status and the decided result of the container.
 func (p *patient) wait(d time.Duration, kind probe.Kind) (v1.ContainerStatus, results.Result) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -144,7 +144,7 @@ func TestDeadExternalTargetStaysFailure(t *testing.T) {
 	}
 }
 
-// wantNoRestart reports events other than those of failed attempts, and restarts.
+// wantNoRestart fails the test for restarts, and for events other than failed attempts.
 func (p *patient) wantNoRestart(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
@@ -186,7 +186,7 @@ func TestDeadExternalTargetStaysFailureAfterAgentRestart(t *testing.T) {
 	})
 }
 
-// Another address is another target: its probes start again, without a restart.
+// With a new address, the probes of a target start again, without a restart.
 func TestChangedExternalTargetGetsNewID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := strings.ReplaceAll(patientPod, "KIND", "liveness")

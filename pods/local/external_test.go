@@ -107,7 +107,7 @@ func TestExternalTargetKeepsStateAfterAgentRestart(t *testing.T) {
 	first.awaitTicks(t, "pod/c/liveness", 2)
 	first.awaitTicks(t, "pod/d/readiness", 2)
 	before := first.pods.Pods()[0]
-	first.stop() // within a second of its start
+	first.stop() // less than a second after its start
 
 	info, err := os.Stat(state)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
-// startGuard starts the guard of the agent if one of all needs it and none runs. The guard is a
+// startGuard starts the guard of the agent if a pod needs it and no guard runs. The guard is a
 // shim without a container. When the agent is killed, the guard kills its exec probes, its hooks
-// and the programs of plugins, with everything that they have started. One process does so for all
-// pods: it looks at every process of the host. The caller holds p.applying.
+// and the programs of plugins, with everything that they have started. One guard serves all pods, since
+// it scans every process of the host. The caller holds p.applying.
 func (p *Pods) startGuard(all ...*pod) {
 	if p.guard != nil && !p.guard.HasExited() || !slices.ContainsFunc(all, (*pod).needsGuard) {
 		return
@@ -26,8 +26,8 @@ func (p *Pods) startGuard(all ...*pod) {
 	}
 }
 
-// needsGuard reports whether a probe or a hook of the pod starts processes beside those of its
-// containers. The result may change while the pod stays the same: a plugin may become a program.
+// needsGuard reports whether a probe or a hook of the pod starts processes outside its containers.
+// The result may change while the pod stays the same: a plugin may become a program.
 func (p *pod) needsGuard() bool {
 	var handlers []string
 	p.mu.Lock()

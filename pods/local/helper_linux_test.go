@@ -13,8 +13,7 @@ func init() {
 	linuxHelpers["forker"] = fork    // MARK: double-forks processes out of its session, then waits
 }
 
-// fork starts a shell in a session of its own. The shell leaves orphans behind, one of them in
-// another session.
+// fork starts a shell in its own session. The shell leaves orphans behind, one of them in another session.
 func fork(mark string) int {
 	cmd := exec.Command("/bin/sh", "-c", `for i in 1 2 3; do (sleep 600 &); done; setsid sh -c "sleep 600 & sleep 601 &"; exit 0`)
 	cmd.Env = append(os.Environ(), "MARK="+mark)
@@ -28,7 +27,7 @@ func fork(mark string) int {
 	return 0
 }
 
-// wait waits forever, for a signal: without signal.Notify, the Go runtime would report a deadlock.
+// wait blocks forever. Without signal.Notify, the Go runtime would report a deadlock.
 func wait() {
 	never := make(chan os.Signal, 1)
 	signal.Notify(never, syscall.SIGUSR2)

@@ -18,13 +18,13 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// helperArgument makes the test binary one of the programs below.
+// helperArgument makes the test binary run one of the programs below.
 const helperArgument = "__helper"
 
 // linuxHelpers are the helpers that need Linux.
 var linuxHelpers = make(map[string]func(argument string) int)
 
-// helper runs a program that a shell cannot replace.
+// helper runs a test program that is not possible as a shell script.
 func helper(name string, args []string) int {
 	switch name {
 	case "http": // ADDRESS DIR: healthy while DIR/bad is missing

@@ -29,7 +29,7 @@ spec:
     readinessProbe: {exec: {command: [sh, -c, 'test "$(id -u) $(id -g)" = "65534 65534" || id']}, periodSeconds: 1}
 `
 
-// Another user's processes end as all others do: those that have left their session, and when the agent
+// Processes of another user are also ended, including those that have left their session, and when the agent
 // ends. Only root can start them.
 func TestContainersRunAsTheirUsers(t *testing.T) {
 	t.Parallel()
@@ -44,12 +44,12 @@ func TestContainersRunAsTheirUsers(t *testing.T) {
 		}
 	}
 	text := strings.NewReplacer("MARK", mark).Replace(asOthers)
-	// The group of the container is that of the pod, unless the container has its own.
+	// The container has the pod's group, unless it sets its own.
 	text = strings.Replace(text, "{runAsUser: 65534}", "{runAsUser: 65534, runAsGroup: 65534}", 1)
 	w.apply(t, text)
 	w.awaitOutput(t, "pod/pods: 54321 54322 54323 0027 /\n", 1)
 	w.awaitOutput(t, "pod/own: 65534 0077\n", 1)
-	w.awaitOutput(t, "pod/own: alive\n", 1) // it cannot end its shim
+	w.awaitOutput(t, "pod/own: alive\n", 1) // the container cannot kill its shim
 	w.awaitTicks(t, "pod/pods/liveness", 3)
 	w.awaitPod(t, "pod", "readiness", func(p *v1.Pod) bool { return status(p, "own").Ready })
 	pids := marked(t, mark)
@@ -57,7 +57,7 @@ func TestContainersRunAsTheirUsers(t *testing.T) {
 		t.Errorf("processes %v, want two shells, two sleeps and one of another session", pids)
 	}
 
-	// Another umask starts only the container that it is for again.
+	// A changed umask restarts only its container.
 	w.apply(t, strings.Replace(text, "0077", "0007", 1))
 	w.awaitOutput(t, "pod/own: 65534 0007\n", 1)
 	if n := w.countEvents("pod Killing", "pods"); n != 0 {

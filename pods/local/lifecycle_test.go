@@ -128,7 +128,7 @@ func TestPreStopKeepsReadinessNotLiveness(t *testing.T) {
 			w.awaitStory(t, "c")
 			w.apply(t, "")
 			w.awaitEvent(t, "pod Killing Stopping container c")
-			w.awaitTicks(t, "pod/c/readiness", 2) // by then the last tick of liveness is counted
+			w.awaitTicks(t, "pod/c/readiness", 2) // meanwhile, the last tick of liveness is counted
 			before := w.tickCount("pod/c/liveness")
 			w.awaitTicks(t, "pod/c/readiness", 8)
 			if n := w.tickCount("pod/c/liveness"); n > before {
@@ -256,8 +256,8 @@ func TestSidecarChangedAfterFailedProbe(t *testing.T) {
 	}
 }
 
-// A grace period that no duration can hold is the longest one, and not none.
-func TestGraceThatOverflows(t *testing.T) {
+// A grace period beyond the range of time.Duration becomes the maximum, and does not overflow.
+func TestGracePeriodOverflowIsMaximum(t *testing.T) {
 	for _, grace := range []string{"9223372037", "18446744074", "9223372036854775807"} {
 		t.Run(grace, func(t *testing.T) {
 			t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// makePipe makes a named pipe.
+// makePipe creates a named pipe.
 func makePipe(t *testing.T, path string) {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -28,7 +28,7 @@ type pod struct {
 	jobs  sync.WaitGroup // kills, hooks and waits in progress
 
 	// syncs counts the calls of sync that the loop has not seen yet. The loop runs while it is
-	// not 0, and from newPodLocked to the end of run, where there is no loop yet.
+	// not 0. It is also not 0 from newPodLocked to the end of run, while there is no loop yet.
 	syncs atomic.Int64
 	timer *time.Timer // calls sync for the next back-off; nil before the first; owned by the loop
 
@@ -37,22 +37,22 @@ type pod struct {
 	publishing sync.Mutex
 
 	mu          sync.Mutex
-	declared    *declared.Pod // of Apply
-	spec        *v1.Pod       // of declared, with the time of its deletion; replaced, never modified
+	declared    *declared.Pod // from Apply
+	spec        *v1.Pod       // the pod of declared, with its deletion time; replaced, never modified
 	shown       *v1.Pod       // the spec that was last published
 	ip          string
-	containers  []*container // of spec; also those that were removed from spec, until they end
+	containers  []*container // containers of spec, and removed ones until they end
 	initialized bool
-	complete    bool           // the pod has ended by itself: no container is left to start
-	resetting   bool           // all containers are being ended, to be restarted together
+	complete    bool           // the pod has ended by itself: no container remains to be started
+	resetting   bool           // all containers are being stopped, to be restarted together
 	terminating bool           // the pod is being deleted
 	stopped     bool           // the loop has begun to end it
 	unprobed    bool           // the manager has refused a probe
-	killing     bool           // all processes are to be killed
-	restarts    []pods.Restart // to be reported
-	next        *declared.Pod  // to run after the end of this one
-	restored    savedPod       // by an earlier agent; until firstStatus
-	frozen      *savedPod      // the state to save of a pod whose end begins; never modified
+	killing     bool           // all processes must be killed
+	restarts    []pods.Restart // not reported yet
+	next        *declared.Pod  // runs after the end of this pod
+	restored    savedPod       // saved by an earlier agent; cleared by firstStatus
+	frozen      *savedPod      // set when the pod begins to end: the state to save; never modified
 }
 
 // newPodLocked returns a new pod, which [Pods.run] starts.
@@ -72,12 +72,12 @@ func (p *Pods) newPodLocked(d *declared.Pod) *pod {
 	return pod
 }
 
-// run publishes the pod, adds it to the manager and starts its loop. The error is that of probes
+// run publishes the pod, adds it to the manager and starts its loop. It returns the errors of probes
 // that the manager refuses.
 func (p *Pods) run(ctx context.Context, pod *pod) error {
 	d, status := pod.firstStatus()
 	p.store.SetPodStatus(d.Pod(), status)
-	err := pod.probed(p.manager.Add(ctx, d.WithStatus(status)))
+	err := pod.setUnprobed(p.manager.Add(ctx, d.WithStatus(status)))
 	p.loops.Go(pod.loop)
 	return err
 }
@@ -108,12 +108,12 @@ func (p *pod) change(d *declared.Pod) bool {
 
 // updateProbes updates the probes of the pod in the manager.
 func (p *pod) updateProbes(ctx context.Context) error {
-	return p.probed(p.owner.manager.Apply(ctx, p.probes()))
+	return p.setUnprobed(p.owner.manager.Apply(ctx, p.probes()))
 }
 
-// probed records whether the manager has refused a probe, and returns err. The next Apply tries
+// setUnprobed records whether the manager has refused a probe, and returns err. The next Apply tries
 // again.
-func (p *pod) probed(err error) error {
+func (p *pod) setUnprobed(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unprobed = err != nil
@@ -160,7 +160,7 @@ func (p *pod) environment(id string) (dir string, env []string, ok bool) {
 			continue
 		}
 		if c.external {
-			l, _ := launchOf(p.spec, c.spec) // commands of a target run as the agent
+			l, _ := launchOf(p.spec, c.spec) // commands for a target run as the agent's user
 			return l.Dir, append(l.Env, p.owner.host.Mark), true
 		}
 		return c.dir, append(slices.Clone(c.env), p.owner.host.Mark), true
@@ -168,8 +168,8 @@ func (p *pod) environment(id string) (dir string, env []string, ok bool) {
 	return "", nil, false
 }
 
-// user returns the user of the container with an ID, nil for that of the agent. ok is false if it does
-// not run.
+// user returns the user of the container with an ID; nil for the agent's user. ok is false if the
+// container does not run.
 func (p *pod) user(id string) (u *procgroup.User, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,8 +191,7 @@ func (p *pod) containerLocked(name string) *container {
 	return nil
 }
 
-// sync requests another pass, and starts the loop if it does not run. A pod that has nothing to do
-// has no goroutine.
+// sync requests another pass, and starts the loop if it does not run. An idle pod has no goroutine.
 func (p *pod) sync() {
 	if p.syncs.Add(1) == 1 {
 		p.owner.loops.Go(p.loop)
@@ -225,8 +224,8 @@ func (p *pod) terminateLocked() {
 	p.sync()
 }
 
-// loop brings the pod to its desired state. It returns when nothing is left to do until the next
-// call of sync, or when the pod was deleted and has ended. Each pod has its own loop: a slow start or
+// loop brings the pod to its desired state. It returns when nothing remains to be done until the next
+// call of sync, or when the pod was deleted and has ended. Each pod has its own loop, so that a slow start or
 // plugin delays no other pod.
 func (p *pod) loop() {
 	for {
@@ -245,7 +244,7 @@ func (p *pod) loop() {
 	}
 }
 
-// syncAt makes the timer call sync at a time, or never if that is zero.
+// syncAt sets the timer to call sync at a time, or stops it if the time is zero.
 func (p *pod) syncAt(at time.Time) {
 	switch {
 	case at.IsZero() && p.timer != nil:
@@ -258,8 +257,8 @@ func (p *pod) syncAt(at time.Time) {
 	}
 }
 
-// pass is one iteration of the loop. retry is the time of the next iteration if nothing changes,
-// or zero.
+// pass is one iteration of the loop. retry is the time of the next iteration if sync is not called before,
+// or zero. ended reports whether the deleted pod has ended.
 func (p *pod) pass() (retry time.Time, ended bool) {
 	p.publish()
 	p.mu.Lock()
@@ -325,8 +324,8 @@ func (p *pod) startAll(starts []*container) {
 			tried, restarted = true, restarted || ran
 		}
 	}
-	// The worker of a container that could not be restarted has ended: add it again. The workers of
-	// a first start are there, unless the manager has refused one.
+	// Add the workers again: the worker of a container that could not be restarted has ended. At a first
+	// start, the workers exist, unless the manager has refused one.
 	if !tried || !restarted && !p.refused() {
 		return
 	}
@@ -339,16 +338,16 @@ func (p *pod) startAll(starts []*container) {
 	if err != nil {
 		p.owner.host.Logger.Debug("some probes cannot run", "pod", p.uid, "err", err)
 		p.mu.Lock()
-		known := p.unprobed
+		before := p.unprobed
 		p.unprobed = true
 		p.mu.Unlock()
-		if !known {
+		if !before {
 			p.owner.requestReload()
 		}
 	}
 }
 
-// nextRetry returns the end of the first back-off that ends after now, or zero.
+// nextRetry returns the earliest end of a back-off after now, or zero.
 func (p *pod) nextRetry(now time.Time) (retry time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -379,14 +378,14 @@ func (p *pod) viewsLocked() map[string]view {
 	return views
 }
 
-// decided returns the decided result of a container.
+// decided returns the decided result of a probe of a container.
 func (p *pod) decided(kind probe.Kind, id string) decision {
 	var d decision
 	d.result, d.found = p.owner.manager.Results(kind).Get(id)
 	return d
 }
 
-// dropRemovedLocked stops the containers that the spec no longer has.
+// dropRemovedLocked stops the containers that are not in the spec.
 func (p *pod) dropRemovedLocked() {
 	desired := containerNames(p.spec)
 	p.containers = slices.DeleteFunc(p.containers, func(c *container) bool {
@@ -403,8 +402,8 @@ func (p *pod) dropRemovedLocked() {
 	}
 }
 
-// resetLocked restarts all containers when one has ended with an exit code for which its rules
-// have the action RestartAllContainers. It reports whether the containers are still being stopped.
+// resetLocked restarts all containers when one has ended with an exit code for which its restart rules
+// have the action RestartAllContainers. It reports whether containers are still being stopped.
 func (p *pod) resetLocked() bool {
 	if !p.resetting {
 		status := p.statusLocked()
@@ -419,14 +418,14 @@ func (p *pod) resetLocked() bool {
 	p.resetting = false
 	for _, c := range p.containers {
 		if c.state == finished {
-			c.state, c.last = absent, c.end // the end still counts for the back-off
+			c.state, c.last = absent, c.end // keep the end for the back-off
 		}
 	}
 	return false
 }
 
-// finish removes a pod that has ended, and runs the pod that waits for its end. It requests a reload
-// with no lock held: the host may call Apply.
+// finish removes a pod that has ended, and runs the pod that replaces it. It requests a reload
+// with no lock held, since the host may call Apply.
 func (p *pod) finish() {
 	if err := p.remove(); err != nil {
 		p.owner.host.Logger.Error("some probes cannot run", "pod", p.uid, "err", err)
@@ -437,8 +436,7 @@ func (p *pod) finish() {
 // requestReload asks the host for a reload, because the manager has refused a probe.
 func (p *Pods) requestReload() { p.host.RequestReload("a probe was refused") }
 
-// remove removes a pod that has ended, and runs the next one. The error is that of the probes of the
-// next pod.
+// remove removes a pod that has ended, and runs the next one. It returns the error of the next pod's probes.
 func (p *pod) remove() error {
 	o := p.owner
 	o.applying.Lock()
@@ -455,11 +453,11 @@ func (p *pod) remove() error {
 	for _, c := range p.containers {
 		p.setIDLocked(c, "")
 	}
-	if p.unprobed { // the manager may have probes that are not of its spec
+	if p.unprobed { // the manager may have probes that are not in the spec
 		left = sets.KeySet(o.pods)
 	}
 	p.mu.Unlock()
-	if !o.stopped { // else the next agent restores the pod
+	if !o.stopped { // otherwise the next agent restores the pod
 		o.state.save(p.uid, nil)
 	}
 	var next *pod

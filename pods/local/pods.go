@@ -35,8 +35,8 @@ const (
 	restartBackoffReset   = 10 * time.Minute
 )
 
-// CommandRunner runs the commands of exec probes and hooks. The builtin package's HostRunner is
-// one, with Environment and User set to [Pods.Environment] and [Pods.User].
+// CommandRunner runs the commands of exec probes and hooks. The builtin package's HostRunner implements
+// it, with Environment and User set to [Pods.Environment] and [Pods.User].
 type CommandRunner interface {
 	// RunInContainer runs cmd with the directory and the environment of the container, and
 	// returns its output. It ends with ctx, or after timeout (0: no timeout). An exit code
@@ -52,10 +52,9 @@ type Config struct {
 	RestartBackoff time.Duration
 	// StateDir keeps the IDs, start times and decided results of external targets over a
 	// restart of the agent. It is created if it is missing, for the agent's user only. ""
-	// keeps nothing. Stop saves everything. An agent that is killed loses the changes of its last
-	// 5 s.
+	// keeps nothing. Stop saves everything. If the agent is killed, the changes of its last 5 s are lost.
 	StateDir string
-	// Generator makes pods beside those of manifests, for [NewPodSource]; nil for none.
+	// Generator generates pods in addition to the manifests, for [NewPodSource]; nil for none.
 	Generator Generator
 	// Empty allows [NewPodSource] without manifests and Generator: there are no pods then.
 	Empty bool
@@ -64,15 +63,15 @@ type Config struct {
 // Pods runs pods on this host. It is safe for concurrent use. It is the
 // [manager.StatusSource] of the manager that probes them.
 //
-// Its life: [New], then a manager with it as Status, [Pods.Start] with that manager,
-// [Pods.Apply] whenever the desired pods change, and [Pods.Stop].
+// Call [New], make a manager with the Pods as its Status, and call [Pods.Start] with that manager. Call
+// [Pods.Apply] whenever the desired pods change, and [Pods.Stop] at the end.
 type Pods struct {
 	cfg   Config
 	host  pods.Host
 	state *saver // nil: no state is saved
 	store manager.StatusStore
 	feed  pods.Feed
-	// ids has the pod of each container ID: of the start that runs, or ran last.
+	// ids maps the present or last ID of each container to its pod.
 	ids sync.Map
 
 	ending  chan struct{}    // closed when Stop begins
@@ -86,7 +85,7 @@ type Pods struct {
 
 	mu      sync.Mutex
 	pods    map[types.UID]*pod
-	prior   map[types.UID]savedPod // read by New; Apply removes what it restores
+	prior   map[types.UID]savedPod // read by New; Apply removes restored pods
 	stopped bool
 }
 
@@ -142,13 +141,13 @@ func (p *Pods) decided(u results.Update) {
 	if pod == nil {
 		return
 	}
-	pod.show(u.Kind, u.ContainerID)
+	pod.setResult(u.Kind, u.ContainerID)
 	p.mu.Lock()
-	if p.pods[uid] == pod { // else its file is removed
+	if p.pods[uid] == pod { // otherwise its file was removed
 		p.state.save(uid, pod)
 	}
 	p.mu.Unlock()
-	if u.Kind != probe.Readiness && u.Reason != results.Initial { // others have no action
+	if u.Kind != probe.Readiness && u.Reason != results.Initial { // other changes cause no action
 		pod.sync()
 	}
 }
@@ -156,10 +155,10 @@ func (p *Pods) decided(u results.Update) {
 // Apply sets the desired pods: it starts new pods, ends pods that are no longer desired, and
 // updates the others in place. A container whose command, environment or directory changed is
 // restarted. The others keep running, and probes that did not change keep their counters. Apply
-// returns before the pods have reached the desired state. The pods must be valid, as those of
-// [manifest.Source.Load] are.
+// returns before the pods have reached the desired state. The pods must be valid, as returned by
+// [manifest.Source.Load].
 //
-// The error joins those of probes that the manager refuses, for an unknown plugin or an invalid
+// The error joins the errors of probes that the manager refuses, for an unknown plugin or an invalid
 // config. Everything else is applied. See [manager.Manager.UpdatePod].
 func (p *Pods) Apply(ctx context.Context, specs []*declared.Pod) error {
 	p.applying.Lock()
@@ -200,7 +199,7 @@ func (p *Pods) Apply(ctx context.Context, specs []*declared.Pod) error {
 	return errors.Join(errs...)
 }
 
-// removePrior removes the state that the agent before this one saved of pods that are not desired.
+// removePrior removes the saved state of an earlier agent for pods that are not desired.
 func (p *Pods) removePrior(desired sets.Set[types.UID]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +214,7 @@ func (p *Pods) removePrior(desired sets.Set[types.UID]) {
 // Stop ends all pods as the kubelet does: liveness and startup probes stop, preStop hooks run,
 // containers get SIGTERM, and SIGKILL after their grace period. Readiness is probed until the end.
 // When ctx ends first, all processes are killed at once. Stop returns when no process of the pods
-// is left. The error is that of a StateDir that does not answer.
+// is left. It returns an error if the disk of StateDir does not answer.
 func (p *Pods) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	if !p.stopped {
@@ -228,14 +227,14 @@ func (p *Pods) Stop(ctx context.Context) error {
 		pod.terminate()
 	}
 	killed := make(chan struct{})
-	spare := context.AfterFunc(ctx, func() {
+	cancelKill := context.AfterFunc(ctx, func() {
 		defer close(killed)
 		for _, pod := range all {
 			pod.kill()
 		}
 	})
 	p.living.Wait()
-	if !spare() {
+	if !cancelKill() {
 		<-killed
 	}
 	if p.cancel != nil {
@@ -260,8 +259,8 @@ func (p *Pods) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop fun
 // Restarts implements [manager.RestartSource]. An external target is not restarted.
 func (p *Pods) Restarts(_ *v1.Pod, c *v1.Container) bool { return !isExternal(c) }
 
-// Pods returns all pods with their present status, sorted by namespace and name. They are read-only:
-// what they point to is shared.
+// Pods returns all pods with their present status, sorted by namespace and name. They share memory, and must not be
+// modified.
 func (p *Pods) Pods() []v1.Pod {
 	p.mu.Lock()
 	specs := make([]*v1.Pod, 0, len(p.pods))
@@ -269,7 +268,7 @@ func (p *Pods) Pods() []v1.Pod {
 		specs = append(specs, pod.published())
 	}
 	p.mu.Unlock()
-	slices.SortFunc(specs, func(a, b *v1.Pod) int { // not the pods: they are large to move
+	slices.SortFunc(specs, func(a, b *v1.Pod) int { // sort pointers: a v1.Pod is large to move
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	all := make([]v1.Pod, 0, len(specs))
@@ -290,9 +289,9 @@ func (p *Pods) RunInContainer(ctx context.Context, containerID string, cmd []str
 	return p.cfg.Runner.RunInContainer(ctx, containerID, cmd, timeout)
 }
 
-// Environment returns the working directory (that of the agent if "") and the environment of the
-// exec probes and hooks of a container: those of its process, with the Mark of the host. It
-// returns an error if the container does not run.
+// Environment returns the working directory (the agent's if "") and the environment for the exec probes
+// and hooks of a container. Both are the same as for its process, with the Mark of the host added. It returns an
+// error if the container does not run.
 func (p *Pods) Environment(containerID string) (dir string, env []string, err error) {
 	if v, ok := p.ids.Load(containerID); ok {
 		if dir, env, ok := v.(*pod).environment(containerID); ok {
@@ -302,8 +301,8 @@ func (p *Pods) Environment(containerID string) (dir string, env []string, err er
 	return "", nil, fmt.Errorf("container %q is not running", containerID)
 }
 
-// User returns the user of the exec probes and hooks of a container, which is that of its process; nil
-// is the agent's own. It returns an error if the container does not run.
+// User returns the user for the exec probes and hooks of a container: the user of its process; nil for
+// the agent's user. It returns an error if the container does not run.
 func (p *Pods) User(containerID string) (*procgroup.User, error) {
 	if v, ok := p.ids.Load(containerID); ok {
 		if u, ok := v.(*pod).user(containerID); ok {
@@ -313,8 +312,8 @@ func (p *Pods) User(containerID string) (*procgroup.User, error) {
 	return nil, fmt.Errorf("container %q is not running", containerID)
 }
 
-// withStatus returns pod with the status. The result shares the rest with pod: nobody modifies a pod
-// of Apply, or a status of the store.
+// withStatus returns a shallow copy of pod with the status. Pods passed to Apply, and statuses in the store, are
+// never modified.
 func withStatus(pod *v1.Pod, status v1.PodStatus) *v1.Pod {
 	shown := *pod
 	shown.Status = status

@@ -19,28 +19,29 @@ import (
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
-// Generator makes pods beside those of manifests: package targets has one.
+// Generator generates pods in addition to the pods of manifests. Package targets implements it.
 type Generator interface {
-	// Check returns the errors of the pods of the next Generate, as far as no source needs to be asked for
-	// them. It changes no pod.
+	// Check returns the errors of the pods of the next Generate, without requests to sources of targets. It changes
+	// no pod.
 	Check(ctx context.Context, all bool, others []*declared.Pod, check func(*declared.Pod) []error) error
-	// Generate returns the pods with their probes. Those that have not changed are the same as before. all
-	// requests a check of everything. others are the pods of manifests, whose names cannot be used. check is
-	// that of a [pods.Host].
+	// Generate returns the pods with their probes. Unchanged pods are the same objects as before. With all set,
+	// unchanged pods are checked too. others are the pods of manifests, whose names are taken. check is the Check of a
+	// [pods.Host].
 	Generate(ctx context.Context, all bool, others []*declared.Pod, check func(*declared.Pod) []error) ([]*declared.Pod, error)
 	// Run calls request whenever Generate may return other pods, until ctx ends. It is called once,
 	// after Generate.
 	Run(ctx context.Context, request func(cause string))
-	// Targets returns what is known of the pods as of the last call of Generate.
+	// Targets returns the targets as of the last call of Generate.
 	Targets() pods.Targets
-	// CheckTarget is the Guard of a [pods.Source]. It allows the pods of others everything.
+	// CheckTarget is the Guard of a [pods.Source]. It allows all targets for pods that are not generated.
 	CheckTarget(podUID string, to netns.To) error
 }
 
 // PodSource runs the pods of manifests, and applies the manifests again when they change. It is
 // the source of pods of `prober run`.
 //
-// Its life: [NewPodSource], then a manager with it as Status, Start with that manager, and Stop.
+// Call [NewPodSource], make a manager with the source as its Status, call Start with that manager, and Stop at
+// the end.
 type PodSource struct {
 	*podSet
 
@@ -52,15 +53,15 @@ type PodSource struct {
 	mu      sync.Mutex      // held while manifests are read and applied
 	desired []*declared.Pod // the pods that were last read without an error
 	applied bool            // the desired pods were applied without an error
-	stamp   string          // of the manifests before they were last read
+	stamp   string          // stamp of the manifests before they were last read
 }
 
-// podSet is Pods: an embedded field with the name Pods would hide the method Pods.
+// podSet is an alias of Pods. An embedded field with the name Pods would hide the method Pods.
 type podSet = Pods
 
 // NewPodSource reads the manifests, checks their pods, and returns a source that runs them. The
-// error has everything that is wrong. It sets Known and Check of manifests, and starts nothing. There
-// may be no manifests if cfg has a Generator or is Empty.
+// error joins every problem. NewPodSource sets Known and Check of manifests, and starts nothing. The list of
+// manifests may be empty if cfg has a Generator or is Empty.
 func NewPodSource(ctx context.Context, manifests *manifest.Source, cfg Config, host pods.Host) (*PodSource, error) {
 	if len(manifests.Paths) == 0 && cfg.Generator == nil && !cfg.Empty {
 		return nil, errors.New("no manifests given")
@@ -97,11 +98,11 @@ func (s *PodSource) Start(ctx context.Context, m *manager.Manager) {
 	}
 }
 
-// Stop ends all pods, see [Pods.Stop], and what Start has started.
+// Stop ends all pods as [Pods.Stop] does, and then the goroutines of Start.
 func (s *PodSource) Stop(ctx context.Context) error {
 	s.cancel()
 	err := s.podSet.Stop(ctx)
-	s.polls.Wait() // last: a reload in progress may take long to end
+	s.polls.Wait() // last, since a reload in progress may take long to end
 	return err
 }
 
@@ -172,12 +173,12 @@ func (s *PodSource) applyLocked(ctx context.Context, r pods.Reload) error {
 	return s.host.Applied(ctx, r, s.desired, err)
 }
 
-// errSuperseded ends a read of manifests that have changed since it began.
+// errSuperseded cancels a read of manifests that have changed since it began.
 var errSuperseded = errors.New("the manifests have changed meanwhile")
 
 // read returns the pods of the manifests, after a check. Without all, it does not check pods that
-// are applied. A check may wait for a plugin that is compiled or hangs. If the manifests change
-// meanwhile, the newer ones may not need the plugin: read starts again, but only once, because
+// are applied. A check may wait for a plugin that is being compiled or hangs. If the manifests change
+// meanwhile, the newer ones may not need the plugin, so read starts again. It does so only once, because
 // manifests that change steadily must be applied too.
 func (s *PodSource) read(ctx context.Context, all bool) ([]*declared.Pod, error) {
 	first, cancel := context.WithCancelCause(ctx)
@@ -200,8 +201,8 @@ func (s *PodSource) read(ctx context.Context, all bool) ([]*declared.Pod, error)
 	return desired, err
 }
 
-// load loads the manifests once, with a check of their pods. A pod that has not changed is the one of the
-// desired pods, whose probes are not parsed again.
+// load loads the manifests once, and checks their pods. For an unchanged pod it returns the object from the
+// desired pods, without parsing its probes again.
 func (s *PodSource) load(ctx context.Context, all bool) ([]*declared.Pod, error) {
 	s.host.Begin()
 	desired := make(map[types.UID]*declared.Pod, len(s.desired))

@@ -53,10 +53,10 @@ spec:
 	}
 }
 
-// startSource starts the pods of the manifests in dir until the test ends. They change only by a
-// call of Reload. applied returns those that were applied last.
+// startSource runs the pods of the manifests in dir until the test ends. They change only by a
+// call of Reload. applied returns the pods that were applied last.
 func startSource(t testing.TB, dir string) (source *local.PodSource, applied func() []*v1.Pod) {
-	var last []*v1.Pod // of the calls of Applied: that of the start is awaited, the others are part of Reload
+	var last []*v1.Pod // from the last call of Applied; startSource waits for the first call, and Reload makes the others
 	started := make(chan error, 1)
 	host := testHost()
 	host.PollInterval = time.Hour

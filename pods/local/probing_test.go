@@ -12,13 +12,13 @@ import (
 )
 
 // scenario is one case of the kubelet's end-to-end tests of probes. Each is run twice:
-// for a regular container, and for a sidecar beside one.
+// for a regular container, and for a sidecar next to one.
 type scenario struct {
 	name    string
 	command string // YAML list
-	probes  string // of the annotation, for the container
-	more    string // fields of the container
-	grace   string // of the pod, in seconds; 1 when empty
+	probes  string // probes of the container in the annotation
+	more    string // additional fields of the container
+	grace   string // grace period of the pod in seconds; 1 when empty
 	run     func(t *testing.T, w *world)
 }
 
@@ -85,7 +85,7 @@ func restarts(n int32) func(*testing.T, *world) {
 	}
 }
 
-// staysUp waits for ticks of a probe and fails after a restart.
+// staysUp waits for ticks of a probe, and fails the test after a restart.
 func staysUp(kind string) func(*testing.T, *world) {
 	return func(t *testing.T, w *world) {
 		w.awaitTicks(t, "pod/c/"+kind, 8)
@@ -303,7 +303,7 @@ func TestReadyImmediatelyAfterStartup(t *testing.T) {
         readiness: {exec: {command: ["true"]}, period: PERIOD}`}
 			w.apply(t, s.manifest(form), "PERIOD", "50ms")
 			w.awaitTicks(t, "pod/c/startup", 3)
-			// From here on, the next periodic tick is in an hour.
+			// With this period, the next periodic tick comes after an hour.
 			w.apply(t, s.manifest(form), "PERIOD", "1h")
 			w.awaitTicks(t, "pod/c/startup", 2)
 			w.touch(t, "up")

@@ -29,8 +29,8 @@ spec:
 ---
 `
 
-// BenchmarkReload changes pods=N changed=1: one pod in a folder of manifests, which are read and
-// applied again. A file has 20 pods.
+// BenchmarkReload with pods=N changed=1 changes one of N pods in a folder of manifests, and reloads. Each file has
+// 20 pods.
 func BenchmarkReload(b *testing.B) {
 	const inFile = 20
 	for _, n := range []int{2000} {
@@ -40,7 +40,7 @@ func BenchmarkReload(b *testing.B) {
 				var text strings.Builder
 				for i := range inFile {
 					fmt.Fprintf(&text, reloadPod, file*inFile+i, threshold)
-					threshold = 3 // of the others
+					threshold = 3 // for the other pods
 				}
 				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%05d.yaml", file)), []byte(text.String()), 0o600); err != nil {
 					b.Fatal(err)

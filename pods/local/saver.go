@@ -25,11 +25,10 @@ import (
 )
 
 const (
-	// saveInterval is how long changes are collected before they are saved. An agent that is
-	// killed loses those of this time: the next one learns them again from its probes.
+	// saveInterval is how long changes are collected before they are saved. If the agent is killed,
+	// they are lost, and the probes of the next agent decide again.
 	saveInterval = 5 * time.Second
-	// The pause between attempts to save what could not be saved doubles from minSavePause to
-	// maxSavePause.
+	// The pause between attempts after a failed save doubles from minSavePause to maxSavePause.
 	minSavePause = time.Second
 	maxSavePause = 30 * time.Second
 	// endSaveTimeout is how long Stop waits for the disk after the end of its context.
@@ -37,25 +36,25 @@ const (
 )
 
 // saver keeps the state of pods in a folder, with one file for each pod that has external targets.
-// One goroutine writes: a slow disk delays no pod, and many pods that change at once make no thread
-// each.
+// One goroutine writes all files. So a slow disk delays no pod, and many changes at once do not block
+// a thread each.
 type saver struct {
 	dir  string
 	log  *slog.Logger
 	wake chan struct{} // holds a token while changed may have pods
 	done chan struct{} // closed at the end of run
-	// create makes a file. It is read-only after newSaver, but for tests.
+	// create creates a file. Only tests change it after newSaver.
 	create func(path string) (*os.File, error)
 
 	mu      sync.Mutex
-	changed map[types.UID]*pod // to be saved; nil: the pod is gone, and its file is to be removed
-	failed  map[types.UID]*pod // could not be saved
+	changed map[types.UID]*pod // pods to save; nil: remove the file of a pod that is gone
+	failed  map[types.UID]*pod // pods whose last save failed
 	saving  pods.Saving
 
 	// The rest is owned by run.
 	written map[types.UID][sha256.Size]byte // digests of the files; zero if not known
-	pause   time.Duration                   // between attempts to save failed; 0: there is none
-	retry   time.Time                       // of the next attempt
+	pause   time.Duration                   // between attempts to save the failed pods; 0: none failed
+	retry   time.Time                       // time of the next attempt
 }
 
 // newSaver creates the folder if it is missing, and returns the state in it.
@@ -81,7 +80,7 @@ func (p *Pods) Saving() pods.Saving {
 	return p.state.saving
 }
 
-// save has the state of a pod saved soon. A nil pod has no state any more.
+// save queues a pod to be saved. A nil pod removes the saved state.
 func (s *saver) save(uid types.UID, pod *pod) {
 	if s == nil {
 		return
@@ -92,7 +91,7 @@ func (s *saver) save(uid types.UID, pod *pod) {
 	wake(s.wake)
 }
 
-// run saves what changes until ctx ends. It then saves the rest.
+// run saves changed pods until ctx ends, and then all remaining ones.
 func (s *saver) run(ctx context.Context) {
 	defer close(s.done)
 	for s.await(ctx) {
@@ -101,7 +100,7 @@ func (s *saver) run(ctx context.Context) {
 	s.saveAll(s.due(true))
 }
 
-// await waits until something is to be saved. It returns false at the end of ctx.
+// await waits until there are pods to save. It returns false at the end of ctx.
 func (s *saver) await(ctx context.Context) bool {
 	var retry <-chan time.Time
 	if s.pause > 0 {
@@ -118,7 +117,7 @@ func (s *saver) await(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// due returns the pods to save now.
+// due returns the pods to save now. With all set, it includes failed ones before their retry time.
 func (s *saver) due(all bool) map[types.UID]*pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +136,7 @@ func (s *saver) saveAll(due map[types.UID]*pod) {
 		if err := s.put(uid, pod); err != nil {
 			s.fail(uid, pod, err)
 		} else {
-			s.settle(uid)
+			s.succeed(uid)
 		}
 	}
 	switch now := time.Now(); {
@@ -169,8 +168,8 @@ func (s *saver) fail(uid types.UID, pod *pod, err error) {
 	}
 }
 
-// settle records that a pod is saved.
-func (s *saver) settle(uid types.UID) {
+// succeed records that a pod is saved.
+func (s *saver) succeed(uid types.UID) {
 	s.mu.Lock()
 	_, had := s.failed[uid]
 	delete(s.failed, uid)
@@ -180,11 +179,11 @@ func (s *saver) settle(uid types.UID) {
 	}
 	s.mu.Unlock()
 	if last {
-		s.log.Info("no state waits to be saved any more")
+		s.log.Info("all state is saved again")
 	}
 }
 
-// put makes the file of a pod have its present state.
+// put writes the present state of a pod to its file, or removes the file if there is nothing to save.
 func (s *saver) put(uid types.UID, pod *pod) error {
 	var state savedPod
 	if pod != nil {
@@ -217,7 +216,7 @@ func (s *saver) put(uid types.UID, pod *pod) error {
 	return nil
 }
 
-// end waits for the end of run, whose context has ended. After the end of ctx it does not wait long.
+// end waits for the end of run, whose context has ended. After the end of ctx it waits at most endSaveTimeout.
 func (s *saver) end(ctx context.Context) error {
 	select {
 	case <-s.done:
@@ -246,7 +245,7 @@ func (s *saver) load() (map[types.UID]savedPod, error) {
 	for _, e := range entries {
 		file := filepath.Join(s.dir, e.Name())
 		if strings.HasSuffix(e.Name(), stateSuffix+newSuffix) {
-			_ = os.Remove(file) // a later save of the pod would replace it
+			_ = os.Remove(file) // left by an interrupted save
 		}
 		if !strings.HasSuffix(e.Name(), stateSuffix) {
 			continue
@@ -264,7 +263,7 @@ func (s *saver) load() (map[types.UID]savedPod, error) {
 const (
 	stateSuffix = ".pod.json"
 	newSuffix   = ".new"   // added to the name of a file while it is written
-	maxState    = 16 << 20 // bytes of a file: far more than one pod has
+	maxState    = 16 << 20 // bytes of a file: far more than one pod needs
 )
 
 // file returns the path of a pod's file. A UID may contain any character.
@@ -294,7 +293,7 @@ func create(path string) (*os.File, error) {
 // write replaces the file of a pod.
 func (s *saver) write(uid types.UID, text []byte) error {
 	file := s.file(uid)
-	_ = os.Remove(file + newSuffix) // of a save that failed, or what others have put there
+	_ = os.Remove(file + newSuffix) // left by a failed save, or created by others
 	f, err := s.create(file + newSuffix)
 	if err != nil {
 		return err
@@ -307,14 +306,14 @@ func (s *saver) write(uid types.UID, text []byte) error {
 }
 
 func (s *saver) remove(uid types.UID) error {
-	_ = os.Remove(s.file(uid) + newSuffix) // of a save that failed
+	_ = os.Remove(s.file(uid) + newSuffix) // left by a failed save
 	if err := os.Remove(s.file(uid)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// wake puts a token into ch if there is none.
+// wake sends to ch if it is empty.
 func wake(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:

@@ -50,7 +50,7 @@ func decidedIn(t *testing.T, text string) string {
 	return saved.Containers["c"].Results["liveness"]
 }
 
-// The result changes at every tick. Each file that is written is another one.
+// The result changes at every tick. Each write replaces the file by a new one.
 func TestFlappingTargetIsSavedEveryFiveSeconds(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestStopSavesNewestResult(t *testing.T) {
 	})
 }
 
-func TestStateIsSavedWhenFolderIsBack(t *testing.T) {
+func TestStateIsSavedAfterFolderReturns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -125,12 +125,12 @@ func TestStateIsSavedWhenFolderIsBack(t *testing.T) {
 		if failing.Failures < 2 || failing.Since.IsZero() || !errors.Is(failing.Err, os.ErrNotExist) {
 			t.Errorf("got %+v", failing)
 		}
-		// From here on nothing of the pod changes.
+		// The pod does not change any more.
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 		p.wait(30*time.Second, probe.Liveness)
-		if text := log.String(); strings.Count(text, "level=INFO") != 1 || !strings.Contains(text, "no state waits to be saved any more") {
+		if text := log.String(); strings.Count(text, "level=INFO") != 1 || !strings.Contains(text, "all state is saved again") {
 			t.Errorf("logged %s", text)
 		}
 		stateFile(t, dir)
@@ -140,7 +140,7 @@ func TestStateIsSavedWhenFolderIsBack(t *testing.T) {
 	})
 }
 
-func TestContainerThatIsNoTargetAnyMoreIsForgotten(t *testing.T) {
+func TestSavedStateOfFormerTargetIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		p, end := newPatient(t, 0, dir, livenessPod)

@@ -13,15 +13,15 @@ import (
 	"github.com/daeace23/prober/pods/local"
 )
 
-// Others may put a link where the state of a pod is written, after the agent has started.
-func TestSaveFollowsNoLink(t *testing.T) {
+// After the agent has started, others may create a link at the path of a state file.
+func TestSaveDoesNotFollowLinks(t *testing.T) {
 	t.Parallel()
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	name := ""
-	for range 2 { // the first learns the name of the file
+	for range 2 { // the first iteration finds the name of the file
 		pods, err := local.New(local.Config{StateDir: dir}, testHost())
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ const defaultAddress = "127.0.0.1"
 type podProbes struct {
 	kinds    [len(probe.Kinds)]bool
 	handlers []string
-	grace    [len(probe.Kinds)]*int64 // the grace periods of probes that have their own
+	grace    [len(probe.Kinds)]*int64 // grace periods set by probes
 }
 
 // setSpecLocked sets the spec and the probes of the pod, and adds its new containers.
@@ -82,10 +82,10 @@ func (p *pod) hashOf(c *v1.Container) string {
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// hashIdentity writes what decides the user and the umask of a container to h.
+// hashIdentity writes the settings that determine the user and the umask of a container to h.
 func hashIdentity(h io.Writer, pod *v1.Pod, c *v1.Container) {
 	if s := pod.Spec.SecurityContext; s != nil {
-		text, _ := json.Marshal(s) // which cannot fail
+		text, _ := json.Marshal(s) // cannot fail
 		fmt.Fprintf(h, " pod %s", text)
 	}
 	if s := c.SecurityContext; s != nil {
@@ -108,7 +108,7 @@ func containerNames(spec *v1.Pod) sets.Set[string] {
 	return names
 }
 
-// samePod reports whether a pod with other probes or another spec is equivalent.
+// samePod reports whether two pods are equivalent, so that no update is needed.
 func samePod(before, after *declared.Pod) bool {
 	a, b := before.Pod(), after.Pod()
 	return before == after || equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Annotations, b.Annotations) &&

@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
-// The reasons of events, which are the kubelet's.
+// The reasons of events, as in the kubelet.
 const (
 	eventCreated   = "Created"
 	eventStarted   = "Started"
@@ -32,7 +32,7 @@ const (
 )
 
 // start starts a container that does not run, if its back-off is over. It reports whether it has
-// tried to.
+// tried to start the container.
 func (p *pod) start(c *container) bool {
 	p.mu.Lock()
 	if at := c.backOffUntil(time.Now()); !at.IsZero() {
@@ -72,7 +72,7 @@ func (p *pod) beginLocked(c *container) {
 		c.back.next(time.Now(), ended, p.owner.cfg.RestartBackoff)
 	}
 	external := isExternal(c.spec)
-	if c.id != "" && !(external && c.external) { // an external target has nothing to restart
+	if c.id != "" && !(external && c.external) { // an external target is not restarted
 		c.restarts++
 		r := pods.Restart{
 			Namespace: p.name.Namespace, Pod: p.name.Name, UID: p.uid, Container: c.name,
@@ -94,7 +94,7 @@ func (p *pod) beginLocked(c *container) {
 	p.setIDLocked(c, newID(c.external))
 }
 
-// setIDLocked gives c another ID; "" if c has none any more.
+// setIDLocked sets the ID of c; "" removes it.
 func (p *pod) setIDLocked(c *container, id string) {
 	p.owner.ids.Delete(c.id)
 	if c.id = id; id != "" {
@@ -110,7 +110,7 @@ func newID(external bool) string {
 	return scheme + "://" + strings.ToLower(rand.Text())
 }
 
-// launch starts the process of c, unless err tells why it cannot be started.
+// launch starts the process of c. If err is not nil, it records err as the failure of the start instead.
 func (p *pod) launch(c *container, l process.Launch, err error) {
 	output := &process.Output{W: p.owner.host.Output, Prefix: p.name.String() + "/" + c.name + ": "}
 	p.event(c, v1.EventTypeNormal, eventCreated, "Container created")
@@ -185,8 +185,8 @@ func (p *pod) postStart(c *container, proc *process.Process, spec *v1.Container)
 	p.sync()
 }
 
-// killLocked kills a container and records whether to start it again. An external target cannot
-// be killed: when its definition has changed it gets a new ID, and its probes start again.
+// killLocked kills a container and records whether to start it again. An external target is not
+// killed: it gets a new ID, so that its probes start again.
 func (p *pod) killLocked(c *container, k killRequest) {
 	if c.external && isExternal(c.spec) {
 		p.renewLocked(c)
@@ -203,8 +203,8 @@ func (p *pod) renewLocked(c *container) {
 	p.sync()
 }
 
-// reportRestarts calls Restarted for the restarts since the last call. The status of the pod
-// already shows them.
+// reportRestarts calls Restarted for the restarts since the last call. It is called after the status
+// of the pod shows them.
 func (p *pod) reportRestarts() {
 	p.mu.Lock()
 	restarts := p.restarts
@@ -224,8 +224,8 @@ func (p *pod) format() string {
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // launchOf returns the working directory, the environment, the user and the command line of a
-// container. The environment has PATH of the agent, HOME of the user, HOSTNAME, and the variables of
-// the container. It has no other variables of the agent. The error tells that the container cannot have
+// container. The environment has the agent's PATH, the user's HOME, HOSTNAME, and the variables of
+// the container. It has no other variables of the agent. An error means that the container cannot run as
 // its user: users of the host may have changed since the manifest was read.
 func launchOf(pod *v1.Pod, c *v1.Container) (l process.Launch, err error) {
 	home := os.Getenv("HOME")

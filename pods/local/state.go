@@ -12,13 +12,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// savedPod is the state of a pod with external targets that survives a restart of the agent.
+// savedPod is the saved state of a pod with external targets, for the next agent.
 type savedPod struct {
 	UID        types.UID                 `json:"uid"`
 	Namespace  string                    `json:"namespace"`
 	Name       string                    `json:"name"`
 	StartTime  time.Time                 `json:"startTime"`
-	Ready      bool                      `json:"ready"` // the pod's condition
+	Ready      bool                      `json:"ready"` // the pod's condition Ready
 	Containers map[string]savedContainer `json:"containers"`
 }
 
@@ -32,11 +32,11 @@ type savedContainer struct {
 	Results   map[probe.Kind]string `json:"results,omitzero"` // a key of savedResults
 }
 
-// savedResults are the results that are saved, by their names in the file.
+// savedResults has the results that are saved, by their names in the file.
 var savedResults = map[string]results.Result{"success": results.Success, "failure": results.Failure}
 
-// freeze keeps the present state of the pod as the one to save, before the loop ends the pod: the
-// next agent restores the state before that.
+// freeze keeps the present state of the pod as the state to save, before the loop ends the pod. So the
+// next agent restores a running pod.
 func (p *pod) freeze() {
 	if p.owner.state == nil {
 		return
@@ -53,7 +53,7 @@ func (p *pod) freeze() {
 	p.mu.Unlock()
 }
 
-// state returns the state of the pod to save: it has no containers if there is nothing to save.
+// state returns the state of the pod to save. It has no containers if there is nothing to save.
 func (p *pod) state() savedPod {
 	status, _ := p.owner.store.PodStatus(p.uid)
 	p.mu.Lock()
@@ -98,8 +98,8 @@ func (p *pod) stateLocked(status *v1.PodStatus) savedPod {
 	return saved
 }
 
-// restoreLocked restores the external targets whose definition has not changed since the agent
-// before this one saved them.
+// restoreLocked restores external targets from the state saved by an earlier agent, if their definition has
+// not changed since.
 func (p *pod) restoreLocked(saved savedPod) {
 	now := time.Now()
 	if saved.StartTime.Before(now) && !saved.StartTime.IsZero() {
@@ -129,7 +129,7 @@ func (p *pod) restoreLocked(saved savedPod) {
 }
 
 // firstStatus returns the probes of the pod, and the status to publish before it is probed. External targets have
-// the status that the agent before this one saved.
+// the status saved by an earlier agent.
 func (p *pod) firstStatus() (*declared.Pod, v1.PodStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,6 +150,6 @@ func (p *pod) firstStatus() (*declared.Pod, v1.PodStatus) {
 			}
 		}
 	}
-	p.restored = savedPod{} // not needed any more
+	p.restored = savedPod{} // free its memory
 	return p.declared, status
 }

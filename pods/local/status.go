@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// show writes the decided result of a container into the status of the pod. It reads the present
+// setResult writes the decided result of a container into the status of the pod. It reads the present
 // result, because updates may be late.
-func (p *pod) show(kind probe.Kind, containerID string) {
+func (p *pod) setResult(kind probe.Kind, containerID string) {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
 	r, ok := p.owner.manager.Results(kind).Get(containerID)
@@ -36,7 +36,7 @@ func (p *pod) publish() {
 	defer p.publishing.Unlock()
 	p.mu.Lock()
 	spec, status := p.spec, p.statusLocked()
-	p.restartsAreWaitingLocked(&status)
+	p.setRestartsWaitingLocked(&status)
 	fresh := p.shown != spec
 	p.shown = spec
 	p.mu.Unlock()
@@ -83,10 +83,10 @@ func (p *pod) statusLocked() v1.PodStatus {
 	return status
 }
 
-// restartsAreWaitingLocked makes a container that was killed to be restarted a waiting one.
-// Terminated, it would lose its probes if its policy is Never: they are added before the status
-// shows the new start.
-func (p *pod) restartsAreWaitingLocked(status *v1.PodStatus) {
+// setRestartsWaitingLocked changes the state of a container that was killed to be restarted from Terminated to
+// Waiting. With the policy Never, a terminated container would lose its probes, which are added before the
+// status shows the new start.
+func (p *pod) setRestartsWaitingLocked(status *v1.PodStatus) {
 	if p.terminating || p.complete {
 		return
 	}
@@ -137,7 +137,7 @@ func statusNamed(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus
 	return nil
 }
 
-// setConditions sets the conditions of the pod. Those that are equal in old keep their times.
+// setConditions sets the conditions of the pod. Conditions with the same status in old keep their times.
 func setConditions(pod *v1.Pod, old, status *v1.PodStatus) {
 	all := slices.Concat(status.InitContainerStatuses, status.ContainerStatuses)
 	for _, c := range [...]v1.PodCondition{
@@ -182,8 +182,8 @@ func initializedCondition(pod *v1.Pod, status *v1.PodStatus) v1.PodCondition {
 	return c
 }
 
-// phaseOf returns the phase of a pod, as the kubelet does. ended means that no container of it will
-// be started any more. The containers in again will be started whatever their restart policy is.
+// phaseOf returns the phase of a pod, as the kubelet does. ended means that none of its containers will
+// be started again. The containers in again will be started regardless of their restart policy.
 func phaseOf(pod *v1.Pod, status *v1.PodStatus, ended, initialized bool, again map[string]bool) v1.PodPhase {
 	n := initPhase(pod, status, again)
 	if n.failed {

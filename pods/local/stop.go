@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// minGrace is the least time between SIGTERM and SIGKILL, as in the kubelet.
+// minGrace is the minimum time between SIGTERM and SIGKILL, as in the kubelet.
 const minGrace = 2 * time.Second
 
 // stopping is a kill in progress.
@@ -21,8 +21,8 @@ type stopping struct {
 	whole  bool // the whole pod is being ended
 }
 
-// gracePeriod returns the grace period of a container that is killed for cause: that of the
-// deletion, else that of the probe that has failed, else that of the pod.
+// gracePeriod returns the grace period of a container that is killed for cause. The grace period of the
+// deletion takes precedence over the failed probe's, which takes precedence over the pod's.
 func gracePeriod(pod *v1.Pod, probes *podProbes, cause killCause) time.Duration {
 	var ofProbe *int64
 	switch cause {
@@ -61,7 +61,7 @@ func (p *pod) end() bool {
 // stopAllLocked ends all containers and returns how many still run. Sidecars end after
 // the regular containers, in reverse order.
 func (p *pod) stopAllLocked() (left int) {
-	var before []*process.Process // a sidecar waits for them
+	var before []*process.Process // the next sidecar waits for their end
 	stop := func(c *container, after []*process.Process) {
 		switch {
 		case c == nil || !c.running():
@@ -124,7 +124,7 @@ type stopRequest struct {
 	preStop   bool
 }
 
-// stop kills a container: preStop hook, SIGTERM, SIGKILL. It returns when ctx ends.
+// stop kills a container with preStop hook, SIGTERM and SIGKILL. It returns early when ctx ends.
 func (p *pod) stop(ctx context.Context, s stopRequest) {
 	p.event(s.container, v1.EventTypeNormal, eventKilling, s.message)
 	deadline := time.Now().Add(s.grace)
@@ -145,7 +145,7 @@ func (p *pod) stop(ctx context.Context, s stopRequest) {
 	}
 }
 
-// preStop runs the preStop hook, for no longer than the grace period.
+// preStop runs the preStop hook, for at most the grace period.
 func (p *pod) preStop(ctx context.Context, s stopRequest) {
 	ctx, cancel := context.WithTimeout(ctx, s.grace)
 	defer cancel()
@@ -159,8 +159,8 @@ func (p *pod) preStop(ctx context.Context, s stopRequest) {
 	}
 }
 
-// preStopped records that the preStop hook has ended. A hook that a later kill has interrupted
-// runs again for that kill: a container that is restarted while its pod ends keeps its hook.
+// preStopped records that the preStop hook has ended, unless a later kill has interrupted it. Then it runs
+// again for that kill.
 func (p *pod) preStopped(ctx context.Context, s stopRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

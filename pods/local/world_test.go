@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == helperArgument {
 		os.Exit(helper(os.Args[2], os.Args[3:]))
 	}
-	// Most of these tests wait for processes, and use little processor time.
+	// Most of these tests wait for processes, and use little CPU time.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
@@ -56,7 +56,7 @@ type world struct {
 	pods    *local.Pods
 	manager *manager.Manager
 	known   *handlers.Registry
-	dir     string // of files that containers and probes share
+	dir     string // directory shared by containers and probes
 	stop    func()
 
 	mu       sync.Mutex
@@ -68,10 +68,10 @@ type world struct {
 	restarts []pods.Restart
 	output   strings.Builder
 	ticks    map[string]int // by "pod/container/kind"
-	story    []string       // what containers and hooks wrote into the pipe DIR/log
+	story    []string       // lines that containers and hooks wrote to the pipe DIR/log
 }
 
-// listen makes the pipe DIR/log and reads it until it is closed.
+// listen creates the pipe DIR/log and reads it until it is closed.
 func (w *world) listen(t *testing.T) {
 	name := filepath.Join(w.dir, "log")
 	makePipe(t, name)
@@ -91,7 +91,7 @@ func (w *world) listen(t *testing.T) {
 	})
 }
 
-// awaitStory waits until the story has the words, in this order, others between them.
+// awaitStory waits until the story contains the words in this order. There may be others between them.
 func (w *world) awaitStory(t *testing.T, words ...string) {
 	t.Helper()
 	w.await(t, fmt.Sprintf("story %q", words), func() bool {
@@ -140,7 +140,7 @@ func (w *world) tickCount(key string) int {
 	return w.ticks[key]
 }
 
-// restarted records a restart. The status of the pod must already have it.
+// restarted records a restart. The status of the pod must already show it.
 func (w *world) restarted(t *testing.T, r pods.Restart) {
 	for _, pod := range w.pods.Pods() {
 		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -170,7 +170,7 @@ func newWorld(t *testing.T, configure ...func(*local.Config, *pods.Host)) *world
 	if goruntime.GOOS != "linux" {
 		t.Skip("local pods need Linux")
 	}
-	dir, err := os.MkdirTemp("", "local") // the path of t.TempDir has the test's name, which may need quotes in YAML
+	dir, err := os.MkdirTemp("", "local") // the path of t.TempDir contains the test's name, which may need quotes in YAML
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func (w *world) Event(object runtime.Object, _, reason, message string) {
 	w.note(func() { w.events = append(w.events, ref.Name+" "+reason+" "+message) })
 }
 
-// Write takes the output of containers.
+// Write implements [io.Writer], for the output of containers.
 func (w *world) Write(b []byte) (int, error) {
 	w.note(func() { w.output.Write(b) })
 	return len(b), nil
@@ -313,7 +313,7 @@ func (w *world) awaitOutput(t *testing.T, text string, n int) {
 	w.await(t, fmt.Sprintf("output %q %d times", text, n), func() bool { return strings.Count(w.output.String(), text) >= n })
 }
 
-// history calls do with every observed status of a pod.
+// history calls do with every observed state of a pod.
 func (w *world) history(name string, do func(*v1.Pod)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -331,7 +331,7 @@ func (w *world) never(t *testing.T, what string, parts ...string) {
 	}
 }
 
-// load reads manifests from text, with the replacements in vars. An empty text has no pods.
+// load reads manifests from text, with the replacements in vars. It returns no pods for an empty text.
 func load(t *testing.T, text string, vars ...string) []*declared.Pod {
 	t.Helper()
 	if text == "" {
@@ -344,7 +344,7 @@ func load(t *testing.T, text string, vars ...string) []*declared.Pod {
 	return loaded.Pods
 }
 
-// apply runs pods in which DIR is the world's directory and SELF the test binary.
+// apply applies manifests, in which DIR is replaced by the world's directory and SELF by the test binary.
 func (w *world) apply(t *testing.T, text string, vars ...string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -364,11 +364,11 @@ func (w *world) touch(t *testing.T, name string) {
 	}
 }
 
-// portsGiven is how many freePort has given out.
+// portsGiven counts the ports returned by freePort.
 var portsGiven atomic.Int32
 
-// freePort returns an unused port of loopback, each once. It is not an ephemeral port: the system
-// could give that to another test before it is used.
+// freePort returns an unused port of the loopback address. It returns each port once. It does not return an ephemeral
+// port, which the system could assign to another test before it is used.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for {

@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/pods/targets"
 )
 
-// manyTargets returns a list of n targets, of which the first changed ones have other addresses.
+// manyTargets returns a list of n targets. The addresses of the first changed targets differ.
 func manyTargets(n, changed int) string {
 	var list []any
 	for i := range n {
@@ -37,14 +37,14 @@ func manyTargets(n, changed int) string {
 	return string(text)
 }
 
-// benchmarkGroups are groups by the handler of their probe; secret is one whose config refers to a secret.
+// benchmarkGroups has groups by the handler of their probe. The config of secret refers to a secret.
 var benchmarkGroups = map[string]string{
 	"http":   "targets: [{name: web, probe: {httpGet: {path: /healthz}, period: 1h}, file: [t.json]}]\n",
 	"secret": "targets: [{name: web, probe: {httpGet: {path: '/${env:HOME}'}, period: 1h}, file: [t.json]}]\n",
 }
 
-// BenchmarkTargets has n=10000 targets in one file: their load by a source and a manager with the
-// handlers of an agent, and a reload with changed=1000 of them.
+// BenchmarkTargets measures n=10000 targets in one file: their load by a source and a manager with the
+// handlers of an agent, and a reload after changed=1000 of them have changed.
 func BenchmarkTargets(b *testing.B) {
 	const n = 10_000
 	for name, text := range benchmarkGroups {
@@ -75,7 +75,7 @@ func BenchmarkTargets(b *testing.B) {
 	}
 }
 
-// BenchmarkGenerate makes the pods of n=10000 targets again, of which changed=N have changed.
+// BenchmarkGenerate generates the pods of n=10000 targets again, after changed=N have changed.
 func BenchmarkGenerate(b *testing.B) {
 	const n = 10_000
 	for _, changed := range []int{0, n / 10} {
@@ -97,7 +97,7 @@ func BenchmarkGenerate(b *testing.B) {
 	}
 }
 
-// start starts a source of pods with the targets of r, and returns when they are applied.
+// start starts a pod source with the targets of r, and returns when they are applied.
 func (r *rig) start(b *testing.B) (*local.PodSource, func()) {
 	b.Helper()
 	applied := make(chan error, 1)

@@ -14,23 +14,23 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// list is what a source lists.
+// list is the list of targets of one source.
 type list struct {
 	group  *group
 	source string // such as "file sd/*.json"
 	items  []found
 }
 
-// result is what build returns. It is read-only.
+// result is the result of build. It is read-only.
 type result struct {
 	pods    []*declared.Pod
 	targets []pods.Target
-	counts  []count             // of each list
+	counts  []count             // by list
 	byItem  map[itemKey]*target // for the next build
 	probed  map[types.UID]*target
 }
 
-// count is how many targets of a list are probed, and how many are dropped.
+// count has the numbers of probed and dropped targets of a list.
 type count struct{ probed, dropped int }
 
 // itemKey identifies a target in a list.
@@ -38,14 +38,14 @@ type itemKey struct {
 	group   *group
 	source  string
 	address string
-	nth     int // of the probed ones with the same address, from 0
+	nth     int // index among the probed targets with the same address, from 0
 }
 
-// target is a target after the steps of its group.
+// target is a target after the relabel steps of its group.
 type target struct {
 	group  *group
 	source string            // where it is listed
-	inFile bool              // prober.yaml or a file has it, and no service, name server or command
+	inFile bool              // listed by prober.yaml or a file, not by a service, name server or command
 	labels map[string]string // as listed
 
 	listed string // the address after relabelling
@@ -54,18 +54,18 @@ type target struct {
 	at     address.Address
 	reason string // why it is dropped; "" if it is not
 
-	pod *declared.Pod // with the name that it has; nil if it is dropped
+	pod *declared.Pod // nil if it is dropped
 }
 
-// taken reports whether a pod that is no target has a name.
+// taken reports whether a pod that is not a target has a name.
 type taken func(namespace, name string) bool
 
-// build makes the pods of all lists. A target of before that has the same name, address and labels after
-// the steps of its group has the same pod. names are those of pods that are no targets.
+// build generates the pods of all lists. It reuses the pod of a target in before that has the same name, address and
+// labels after the relabel steps. names has the names of pods that are not targets.
 func build(lists []list, before *result, names taken) *result {
 	b := builder{
 		result: &result{byItem: make(map[itemKey]*target), probed: make(map[types.UID]*target), counts: make([]count, len(lists))},
-		before: before, taken: names, names: make(map[types.NamespacedName]types.UID), again: make(map[itemKey]int),
+		before: before, taken: names, names: make(map[types.NamespacedName]types.UID), duplicates: make(map[itemKey]int),
 	}
 	for i := range lists {
 		for j := range lists[i].items {
@@ -75,20 +75,20 @@ func build(lists []list, before *result, names taken) *result {
 	return b.result
 }
 
-// builder is one call of build.
+// builder is the state of one call of build.
 type builder struct {
 	*result
-	before *result
-	taken  taken
-	names  map[types.NamespacedName]types.UID
-	again  map[itemKey]int // how many are probed after the first one, which has the key
+	before     *result
+	taken      taken
+	names      map[types.NamespacedName]types.UID
+	duplicates map[itemKey]int // number of further probed targets, by the key of the first one
 }
 
 // add adds one target.
 func (b *builder) add(l *list, f *found, n *count) {
 	source := sourceOf(l, f)
 	key := b.keyOf(l, f)
-	t := b.known(key, source, f)
+	t := b.unchanged(key, source, f)
 	if t == nil {
 		t = newTarget(l.group, source, f)
 	}
@@ -98,7 +98,7 @@ func (b *builder) add(l *list, f *found, n *count) {
 	}
 	uid := uidOf(l.group.namespace, l.group.name, t.name)
 	if t.reason == "" {
-		shown.Pod, shown.Reason = b.place(l.group, t, uid)
+		shown.Pod, shown.Reason = b.choosePodName(l.group, t, uid)
 	} else if t.name != "" {
 		shown.Pod = podName(l.group.name, t.name)
 	}
@@ -124,23 +124,23 @@ func (b *builder) add(l *list, f *found, n *count) {
 	b.byItem[key], b.probed[uid] = t, t
 	if key.nth > 0 {
 		key.nth = 0
-		b.again[key]++
+		b.duplicates[key]++
 	}
 	b.names[types.NamespacedName{Namespace: l.group.namespace, Name: shown.Pod}] = uid
 	b.pods, b.targets = append(b.pods, t.pod), append(b.targets, shown)
 }
 
-// keyOf returns the key of a target that is not yet added.
+// keyOf returns the key of a target before it is added.
 func (b *builder) keyOf(l *list, f *found) itemKey {
 	key := itemKey{group: l.group, source: l.source, address: f.address}
 	if b.byItem[key] != nil {
-		key.nth = 1 + b.again[key]
+		key.nth = 1 + b.duplicates[key]
 	}
 	return key
 }
 
-// known returns the target of the last build for which templates see the same as for f.
-func (b *builder) known(key itemKey, source string, f *found) *target {
+// unchanged returns the target of the last build whose template inputs are equal to the inputs for f, or nil.
+func (b *builder) unchanged(key itemKey, source string, f *found) *target {
 	if b.before == nil {
 		return nil
 	}
@@ -150,8 +150,8 @@ func (b *builder) known(key itemKey, source string, f *found) *target {
 	return nil
 }
 
-// podBefore returns the pod that the last build made of the same target; nil if there is none. Such a
-// target is listed at another place, or with other labels that change nothing.
+// podBefore returns the pod of the same target in the last build, or nil. The target may be listed in another place,
+// or with different labels that have no effect after relabelling.
 func (b *builder) podBefore(t *target, uid types.UID) *declared.Pod {
 	if b.before == nil {
 		return nil
@@ -163,8 +163,8 @@ func (b *builder) podBefore(t *target, uid types.UID) *declared.Pod {
 	return old.pod
 }
 
-// place returns the name of the pod of a target, and why it has none.
-func (b *builder) place(g *group, t *target, uid types.UID) (pod, reason string) {
+// choosePodName returns the name for the pod of a target, and why the target must be dropped; "" if it may be probed.
+func (b *builder) choosePodName(g *group, t *target, uid types.UID) (pod, reason string) {
 	pod = podName(g.name, t.name)
 	if other := b.probed[uid]; other != nil {
 		return pod, "the name " + strconv.Quote(t.name) + " is already that of a target at " + other.source
@@ -185,7 +185,7 @@ func (b *builder) place(g *group, t *target, uid types.UID) (pod, reason string)
 	return pod, ""
 }
 
-// newTarget applies the steps of the group to a target.
+// newTarget applies the relabel steps of the group to a target.
 func newTarget(g *group, source string, f *found) *target {
 	all := f.labels
 	if len(g.labels) > 0 {
@@ -217,7 +217,7 @@ func newTarget(g *group, source string, f *found) *target {
 	return t
 }
 
-// parseAddress parses an address whose host is that of a pod.
+// parseAddress parses an address, with a host that is valid for a pod.
 func parseAddress(text string) (address.Address, error) {
 	a, err := address.Parse(text)
 	if err == nil {
@@ -226,7 +226,7 @@ func parseAddress(text string) (address.Address, error) {
 	return a, err
 }
 
-// sourceOf returns where a target is listed.
+// sourceOf returns where a target is listed: the source, or for a file its path and line.
 func sourceOf(l *list, f *found) string {
 	if f.file == "" {
 		return l.source

@@ -21,7 +21,7 @@ func (l *listing) problems() error {
 	return errors.Join(append(errs, l.result.problems())...)
 }
 
-// static returns an error for each target of prober.yaml itself that cannot be probed.
+// static returns an error for each static target of prober.yaml that cannot be probed.
 func static(groups []compiled, names taken) error {
 	var lists []list
 	for _, g := range groups {
@@ -34,7 +34,7 @@ func static(groups []compiled, names taken) error {
 	return build(lists, nil, names).problems()
 }
 
-// problems returns an error for each target that is dropped for another reason than a rule.
+// problems returns an error for each target that is dropped for another reason than a relabel rule.
 func (r *result) problems() error {
 	var errs []error
 	for i := range r.targets {

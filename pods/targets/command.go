@@ -13,16 +13,16 @@ import (
 // commandPath is the PATH of commands.
 const commandPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// command runs a command that prints targets. It is for one goroutine at a time.
+// command runs a command that prints targets. It is not safe for concurrent use.
 type command struct {
 	spec config.CommandTargets
 	mark string
 
-	digest [sha256.Size]byte // of the last good output
+	digest [sha256.Size]byte // digest of the last good output
 	last   []found
 }
 
-// get runs the command, in its own process group, with an environment that has nothing of the agent's.
+// get runs the command in its own process group. The environment of the agent is not passed on.
 func (c *command) get(ctx context.Context, _ bool) ([]found, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.spec.Timeout, fmt.Errorf("the command was killed after %s", c.spec.Timeout))
 	defer cancel()

@@ -12,10 +12,10 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// dnsTimeout bounds one request of SRV records.
+// dnsTimeout limits one query for SRV records.
 const dnsTimeout = config.DefaultRefreshTimeout
 
-// records asks for SRV records.
+// records queries SRV records.
 type records struct {
 	spec     config.DNSTargets
 	resolver net.Resolver
@@ -32,8 +32,8 @@ func newRecords(spec config.DNSTargets) *records {
 	return r
 }
 
-// get asks for the records. A name without records is an error: a name server that has lost its zone
-// must not end all probes.
+// get queries the records. A name without records is an error, so that a name server that has lost its zone
+// does not end all probes.
 func (r *records) get(ctx context.Context, _ bool) ([]found, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dnsTimeout, fmt.Errorf("no answer within %s", dnsTimeout))
 	defer cancel()
@@ -42,7 +42,7 @@ func (r *records) get(ctx context.Context, _ bool) ([]found, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case err != nil && len(all) == 0: // else some names are invalid, which are left out
+	case err != nil && len(all) == 0: // with records, the error means that invalid names were left out
 		if e, ok := errors.AsType[*net.DNSError](err); ok {
 			err = errors.New(e.Err)
 		}

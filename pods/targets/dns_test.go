@@ -6,7 +6,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// answer returns the answer to a question for SRV records: NXDOMAIN if there are none.
+// answer returns the response to a query for SRV records: NXDOMAIN if there are none.
 func (s *nameServer) answer(t *testing.T, question []byte) []byte {
 	var p dnsmessage.Parser
 	header, err := p.Start(question)

@@ -13,17 +13,17 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// sourceSpec is one source of a group. Sources with the same key are the same.
+// sourceSpec is one source of a group. Sources with the same key are the same source.
 type sourceSpec struct {
-	label  string        // such as "file sd/*.json"; nothing secret is in it
-	key    string        // of a group's source; "" for static
-	every  time.Duration // between two requests; 0 for files, which are looked at like manifests
+	label  string        // such as "file sd/*.json"; without secrets
+	key    string        // group, kind and settings; "" for static
+	every  time.Duration // between two requests; 0 for files, which are polled like manifests
 	static []found
 	open   func(cfg *Config) get
 }
 
-// get returns what a source lists, or an error. Without now, it may return the last list again if it
-// is too early to look again.
+// get returns the list of a source, or an error. Without now, it may return the last list again if it
+// is too early for another request.
 type get func(ctx context.Context, now bool) ([]found, error)
 
 // specsOf returns the sources of a group.
@@ -61,27 +61,27 @@ func specsOf(file string, c *config.TargetGroup) (specs []sourceSpec) {
 	return specs
 }
 
-// fetcher asks one source of a group, and keeps its last good list.
+// fetcher queries one source of a group, and keeps its last good list.
 type fetcher struct {
 	spec  sourceSpec
 	group string
 	get   get
-	asks  chan chan struct{} // requests to run, which closes what it gets
+	asks  chan chan struct{} // requests for a refresh; run closes the received channel afterwards
 
 	mu       sync.Mutex
 	items    []found
 	failures uint64
 	err      error
-	at       time.Time // of the last success
+	at       time.Time // time of the last success
 	asked    bool
-	logged   time.Time // when an error was logged last
+	logged   time.Time // when an error was last logged
 }
 
-// logEvery is the time after which another error of a source that fails already is logged.
+// logEvery is the minimum time between logging two different errors of a failing source.
 const logEvery = time.Minute
 
-// refresh asks the source, and reports whether its list has changed. It is for one goroutine at a time:
-// that of run, once it is started.
+// refresh queries the source, and reports whether its list has changed. It is not safe for concurrent use. Once run
+// is started, only its goroutine calls refresh.
 func (f *fetcher) refresh(ctx context.Context, cfg *Config, now bool) (changed bool) {
 	items, err := f.get(ctx, now)
 	if ctx.Err() != nil && context.Cause(ctx) == context.Canceled {
@@ -103,15 +103,15 @@ func (f *fetcher) refresh(ctx context.Context, cfg *Config, now bool) (changed b
 	case f.err == nil && before != nil:
 		cfg.Logger.Info("targets can be refreshed again", "group", f.group, "source", f.spec.label)
 	}
-	if err != nil && f.spec.every > 0 || sameList(f.items, items) { // the list of files has the last good one of each
+	if err != nil && f.spec.every > 0 || sameList(f.items, items) { // a list of files is used despite an error: it has the last good list of each file
 		return false
 	}
 	f.items = items
 	return true
 }
 
-// sameList reports whether two lists are equal. Mostly they are the same one: a list that has not
-// changed is not made again.
+// sameList reports whether two lists are equal. Usually they share their memory, since sources return an unchanged
+// list again.
 func sameList(a, b []found) bool {
 	if len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) {
 		return true
@@ -123,7 +123,7 @@ func sameFound(a, b found) bool {
 	return a.address == b.address && a.file == b.file && a.line == b.line && maps.Equal(a.labels, b.labels)
 }
 
-// run refreshes the list until ctx ends, and calls changed when it has.
+// run refreshes the list until ctx ends, and calls changed when the list has changed.
 func (f *fetcher) run(ctx context.Context, cfg *Config, changed func()) {
 	every := f.spec.every
 	if every == 0 {
@@ -134,7 +134,7 @@ func (f *fetcher) run(ctx context.Context, cfg *Config, changed func()) {
 	f.mu.Lock()
 	failed := f.at.IsZero()
 	f.mu.Unlock()
-	if failed && f.refresh(ctx, cfg, true) { // the first request may have been ended early
+	if failed && f.refresh(ctx, cfg, true) { // the first request may have been cut short by firstAnswer
 		changed()
 	}
 	for {
@@ -148,14 +148,14 @@ func (f *fetcher) run(ctx context.Context, cfg *Config, changed func()) {
 		case done := <-f.asks:
 			news := f.refresh(ctx, cfg, true)
 			close(done)
-			if news { // who has asked may have gone on
+			if news { // the caller of ask may have timed out
 				changed()
 			}
 		}
 	}
 }
 
-// ask has run refresh the list, and waits for it until ctx ends.
+// ask makes run refresh the list, and waits for the refresh until ctx ends.
 func (f *fetcher) ask(ctx context.Context) {
 	done := make(chan struct{})
 	select {

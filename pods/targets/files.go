@@ -18,32 +18,32 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// maxFiles is the most files that a pattern may match.
+// maxFiles is the maximum number of files that a pattern may match.
 const maxFiles = 1000
 
-// files are the files that a pattern matches. It is for one goroutine at a time.
+// files reads the files that a pattern matches. It is not safe for concurrent use.
 type files struct {
 	pattern  string
 	settling map[string]*filestamp.Settling
 	read     map[string]*file // by path
-	items    []found          // of all files
-	changed  bool             // since items was made
+	items    []found          // targets of all files
+	changed  bool             // items is out of date
 }
 
 // file is a file of targets.
 type file struct {
-	stamp string // from before it was read
+	stamp string // stamp before it was read
 	items []found
-	err   error // of the newest contents; items are older
+	err   error // error of the newest contents; then items are older
 }
 
-// get reads the files that have changed. A file with an error keeps its last targets. Without now, a
-// file that is still changing is not read.
+// get reads the changed files, and returns the targets of all files. A file with an error keeps its last targets.
+// Without now, files that are still changing are not read.
 func (f *files) get(_ context.Context, now bool) ([]found, error) {
 	if f.read == nil {
 		f.read, f.settling = make(map[string]*file), make(map[string]*filestamp.Settling)
 	}
-	paths := []string{f.pattern} // if it is missing, its last targets are kept
+	paths := []string{f.pattern} // a missing file keeps its last targets
 	var err error
 	if strings.ContainsAny(f.pattern, `*?[\`) {
 		paths, err = filepath.Glob(f.pattern) // the pattern was checked
@@ -70,7 +70,7 @@ func (f *files) get(_ context.Context, now bool) ([]found, error) {
 	return f.items, errors.Join(errs...)
 }
 
-// keep forgets all files but those at paths.
+// keep forgets all files that are not in paths.
 func (f *files) keep(paths []string) {
 	for path := range f.settling {
 		if !slices.Contains(paths, path) {
@@ -81,7 +81,7 @@ func (f *files) keep(paths []string) {
 	}
 }
 
-// update reads a file that has changed.
+// update reads a file if it has changed.
 func (f *files) update(path string, now bool) {
 	settling := f.settling[path]
 	if settling == nil {
@@ -118,7 +118,7 @@ func fileError(path string, err error) error {
 	return &yamlpos.Error{File: path, Err: err}
 }
 
-// short returns an error of a source for logs and the API: the first three that it joins, on one line.
+// short returns the error of a source for logs and the API: the first three joined errors, on one line.
 func short(err error) error {
 	all := joined.Errors(err)
 	if len(all) > 3 {

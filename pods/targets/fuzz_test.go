@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// FuzzLists has any list make valid pods with names of their own, and a state for each target.
+// FuzzLists checks that any list leads to valid pods with unique names, and to a state for each target.
 func FuzzLists(f *testing.F) {
 	for _, text := range []string{
 		`[{"targets": ["h:1", "[::1]:2", "https://u:p@h/a?b#c", "h:1", "é", ""], "labels": {"a": "b", "__c": "d", "e/f/g": "\u0000"}}]`,

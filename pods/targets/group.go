@@ -13,15 +13,15 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// group is what the targets of a group in prober.yaml have in common. All but probe is read-only.
+// group has the common settings of the targets of a group in prober.yaml. All fields except probe are read-only.
 type group struct {
 	name, namespace string
 	labels          map[string]string
 	steps           []step
 	blueprint       *blueprint
 
-	definition string        // differs in groups that make other pods
-	probe      *config.Probe // of the last call of compile, for the lines of errors
+	definition string        // equal for groups that generate the same pods; see definitionOf
+	probe      *config.Probe // from the last call of compile, for the lines of errors
 }
 
 // compiled is a group with its sources.
@@ -30,16 +30,16 @@ type compiled struct {
 	sources []sourceSpec
 }
 
-// compile returns the groups of a prober.yaml. Groups of known that have not changed are returned
-// again. The error joins a [*yamlpos.Error] for each problem.
+// compile returns the groups of a prober.yaml. It reuses unchanged groups of known. The error joins a
+// [*yamlpos.Error] for each problem.
 func compile(file string, cfg *config.Agent, known []compiled) ([]compiled, error) {
 	before := make(map[string]*group, len(known))
 	for _, g := range known {
 		before[g.definition] = g.group
 	}
 	d := yamlpos.Decoder{File: file}
-	reported := make(map[string]bool)               // the problems of a module are those of all its groups
-	groups := make([]compiled, 0, len(cfg.Targets)) // not nil, which stands for an error
+	reported := make(map[string]bool)               // several groups may share the problems of a module
+	groups := make([]compiled, 0, len(cfg.Targets)) // not nil, since nil means an error
 	for i := range cfg.Targets {
 		c := &cfg.Targets[i]
 		text := cfg.ModuleOf(c)
@@ -79,8 +79,8 @@ func joinPath(path, below string) string {
 	return path + "." + below
 }
 
-// definitionOf returns a text that is the same for groups that make the same pods of the same
-// targets, wherever they are in the file.
+// definitionOf returns a text that is equal for groups that generate the same pods from the same
+// targets. It does not depend on positions in the file.
 func definitionOf(c *config.TargetGroup, text *config.Probe) string {
 	relabel := append([]config.Relabel(nil), c.Relabel...)
 	for i := range relabel {

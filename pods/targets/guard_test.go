@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/handlers/netns"
 )
 
-// Whoever answers for a service, a command or a name does not lead the agent to the metadata of its host.
+// A service, a command or a host name cannot lead the agent to the metadata service of its host.
 func TestTargetsDoNotLeadToMetadata(t *testing.T) {
 	const metadata, mapped, link, public = "169.254.169.254", "64:ff9b::a9fe:a9fe", "fe80::1", "192.0.2.1"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -17,12 +17,12 @@ import (
 
 const maxRedirects = 5
 
-// service is an HTTP service that lists targets. It is for one goroutine at a time.
+// service is an HTTP service that lists targets. It is not safe for concurrent use.
 type service struct {
 	spec   config.HTTPTargets
 	client *outbound.Client
 
-	digest [sha256.Size]byte // of the last good answer
+	digest [sha256.Size]byte // digest of the last good response
 	last   []found
 }
 
@@ -32,7 +32,7 @@ func newService(spec config.HTTPTargets) *service {
 	})}
 }
 
-// get asks the service.
+// get queries the service.
 func (s *service) get(ctx context.Context, _ bool) ([]found, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.spec.URL, nil)
 	if err != nil {

@@ -23,19 +23,19 @@ import (
 const (
 	// GroupLabel is the label of a target's pod with the name of its group.
 	GroupLabel = "prober.dev/target-group"
-	// AddressAnnotation has the address of a target as it was listed or relabelled.
+	// AddressAnnotation has the listed or relabelled address of a target.
 	AddressAnnotation = "prober.dev/target-address"
-	// LabelsAnnotation has the labels of a target that a pod cannot have, as a JSON object.
+	// LabelsAnnotation has the labels of a target that are not valid for a pod, as a JSON object.
 	LabelsAnnotation = "prober.dev/target-labels"
 )
 
 const (
-	maxPodName = 63 // as a DNS label
-	hashLength = 8  // of the end of a name that would be too long, or that another pod has
+	maxPodName = 63 // a DNS label
+	hashLength = 8  // length of the hash in a name that would be too long, or that another pod has
 )
 
-// podName returns the name of the pod of a target: that of its group and its own, with a dash for what
-// a DNS label cannot have. A name that is too long ends with a hash.
+// podName returns the name of the pod of a target: the name of the group, a dash and the name of the target. Dashes
+// replace characters that are not valid in a DNS label. A name that would be too long ends with a hash.
 func podName(group, name string) string {
 	var b strings.Builder
 	b.WriteString(group)
@@ -62,7 +62,7 @@ func podName(group, name string) string {
 	return text
 }
 
-// hashedName returns a name that no other target has, and that begins as text does.
+// hashedName returns a unique name for a target, which begins like text and ends with a hash.
 func hashedName(text, group, name string) string {
 	sum := sha256.Sum256([]byte(group + "\x00" + name))
 	text = text[:min(len(text), maxPodName-1-hashLength)]
@@ -70,7 +70,7 @@ func hashedName(text, group, name string) string {
 }
 
 // uidOf returns the UID of the pod of a target. It depends only on the namespace, the group and the name
-// of the target, so that probes keep their counters over all other changes.
+// of the target, so that probes keep their counters when anything else changes.
 func uidOf(namespace, group, name string) types.UID {
 	sum := sha256.Sum256([]byte("target\x00" + namespace + "\x00" + group + "\x00" + name))
 	text := hex.EncodeToString(sum[:16])
@@ -109,17 +109,17 @@ func newPod(g *group, name, target string, a *address.Address, listed string, la
 			c.Env = append(c.Env, v1.EnvVar{Name: "TARGET_PORT", Value: strconv.Itoa(a.Port)})
 		}
 	}
-	if _, err := g.blueprint.of(a, c.Env); err != nil {
+	if _, err := g.blueprint.probeOf(a, c.Env); err != nil {
 		return nil, err
 	}
 	return declared.One(pod, func() declared.Probe {
-		config, _ := g.blueprint.of(a, c.Env) // as before
+		config, _ := g.blueprint.probeOf(a, c.Env) // has succeeded above
 		return config
 	}), nil
 }
 
-// podLabels returns the labels that a pod can have, and the others. Those that begin with __ are for
-// relabelling alone, as in Prometheus, and those of prober are its own.
+// podLabels splits labels into labels that are valid for a pod, and others. It drops labels that begin with __: they
+// are only for relabelling, as in Prometheus. Labels with the prefix prober.dev/ are reserved, and so not valid.
 func podLabels(labels map[string]string) (valid, odd map[string]string) {
 	valid = make(map[string]string, len(labels)+1)
 	for name, value := range labels {
@@ -137,10 +137,10 @@ func podLabels(labels map[string]string) (valid, odd map[string]string) {
 	return valid, odd
 }
 
-// maxLabels bounds the labels of a target.
+// Limits of the labels of a target.
 const (
 	maxLabels     = 100
-	maxLabelBytes = 16 << 10 // of all names and values
+	maxLabelBytes = 16 << 10 // total of all names and values
 )
 
 // checkLabels returns an error for too many labels.
@@ -155,7 +155,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// visible returns the labels that users see.
+// visible returns the labels without names that begin with __.
 func visible(labels map[string]string) map[string]string {
 	for name := range labels {
 		if strings.HasPrefix(name, "__") {

@@ -15,11 +15,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// blueprint is the probe of a group, from which its targets get theirs. It is read-only.
+// blueprint is the probe of a group, from which the probes of its targets are made. It is read-only.
 type blueprint struct {
 	*declared.Template
-	path string // of the probe, in errors of the manager
-	url  string // url of the config of a plugin, whose scheme and path a URL replaces; "" for none
+	path string // path of the probe in errors of the manager
+	url  string // url in the config of a plugin, whose scheme and path the URL of a target replaces; "" for none
 }
 
 // problem is an error at a path below the probe.
@@ -39,7 +39,7 @@ func newBlueprint(group string, kind probe.Kind, text []byte) (*blueprint, []pro
 	if _, _, builtin := template.Probe().Place(); !builtin && template.Probe().Target.Host == "" && template.Probe().Target.Unix == "" {
 		var config map[string]json.RawMessage
 		if json.Unmarshal(template.Probe().Config, &config) == nil {
-			_ = json.Unmarshal(config["url"], &b.url) // else url is something of the plugin's own
+			_ = json.Unmarshal(config["url"], &b.url) // if url is not a string, it has another meaning for the plugin
 		}
 	}
 	return b, nil
@@ -69,12 +69,12 @@ func (b *blueprint) below(path string) string {
 	return strings.TrimPrefix(rest, ".")
 }
 
-// errSecret is the error of an address in which a reference would be replaced by a secret, which then goes to
-// that address. Addresses come from lists; the operator alone writes the probe.
+// errSecret is the error of an address with a reference to a secret, which would then be sent to that address. Lists
+// of addresses may come from others than the operator, who writes the probe.
 var errSecret = errors.New("the address must not refer to a secret: only the probe may")
 
-// of returns the probe of a target, whose pod has the variables env.
-func (b *blueprint) of(a *address.Address, env []v1.EnvVar) (declared.Probe, error) {
+// probeOf returns the probe of a target, whose container has the variables env.
+func (b *blueprint) probeOf(a *address.Address, env []v1.EnvVar) (declared.Probe, error) {
 	d := declared.Destination{Port: a.Port, Env: env}
 	if a.Scheme != "" {
 		if len(declared.SecretFields([]byte(strconv.Quote(a.Path)))) > 0 {

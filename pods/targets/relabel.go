@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	maxTemplate = 4 << 10 // bytes of the text of a template
-	maxResult   = 4 << 10 // bytes that a template may write
+	maxTemplate = 4 << 10 // maximum length of a template in bytes
+	maxResult   = 4 << 10 // maximum length of a template's result in bytes
 )
 
-// step is a relabel step. One of its templates is set, or some of labels are.
+// step is a relabel step. Either one of its templates is set, or labels.
 type step struct {
 	path                string // such as relabel[0]
 	name, address, drop *template.Template
 	labels              map[string]*template.Template
-	order               []string // of labels
+	order               []string // sorted names of labels
 }
 
 // templateFields are the names of the data of a template.
@@ -44,7 +44,8 @@ var templateFuncs = template.FuncMap{
 	"trimSuffix": func(suffix, text string) string { return strings.TrimSuffix(text, suffix) },
 	"upper":      strings.ToUpper,
 
-	// Those of text/template, bounded. checkNode refuses printf: one width of its format may be a megabyte.
+	// Functions of text/template with bounded results. checkNode refuses printf, whose format may have a width of a
+	// megabyte.
 	"html":     bounded(template.HTMLEscaper),
 	"js":       bounded(template.JSEscaper),
 	"print":    bounded(fmt.Sprint),
@@ -52,7 +53,7 @@ var templateFuncs = template.FuncMap{
 	"urlquery": bounded(template.URLQueryEscaper),
 }
 
-// replace returns text with by for each old. It is an error if that would have more than maxResult bytes.
+// replace returns text with each old replaced by by. It returns an error if the result would exceed maxResult bytes.
 func replace(old, by, text string) (string, error) {
 	if len(text)+strings.Count(text, old)*(len(by)-len(old)) > maxResult {
 		return "", errTooLong
@@ -60,8 +61,8 @@ func replace(old, by, text string) (string, error) {
 	return strings.ReplaceAll(text, old, by), nil
 }
 
-// bounded returns f with an error for arguments or a result of more than maxResult bytes. f returns a
-// text of all its arguments.
+// bounded wraps f, a function such as fmt.Sprint, to return an error if the arguments or the result exceed maxResult
+// bytes.
 func bounded(f func(args ...any) string) func(args ...any) (string, error) {
 	return func(args ...any) (string, error) {
 		size := 0
@@ -109,7 +110,7 @@ func compileRelabel(list []config.Relabel, problem func(line int, path string, e
 	return steps
 }
 
-// compileTemplate compiles a template that ends: it has no loop and calls no other template.
+// compileTemplate compiles a template. Loops and calls of other templates are errors, so that every template ends.
 func compileTemplate(text string) (*template.Template, error) {
 	if len(text) > maxTemplate {
 		return nil, fmt.Errorf("a template must have at most %d bytes", maxTemplate)
@@ -128,7 +129,7 @@ func compileTemplate(text string) (*template.Template, error) {
 }
 
 // checkNode returns an error for a loop, a call of another template or of printf, and an unknown field.
-// inner means that the dot is no longer the target.
+// inner means that the dot is not the target.
 func checkNode(n parse.Node, inner bool) error {
 	var below []parse.Node
 	switch n := n.(type) {
@@ -170,7 +171,7 @@ func checkNode(n parse.Node, inner bool) error {
 	return nil
 }
 
-// limited keeps what a template writes, up to maxResult bytes.
+// limited is a buffer for the result of a template. Write returns an error beyond maxResult bytes.
 type limited struct{ strings.Builder }
 
 var errTooLong = fmt.Errorf("the result has more than %d bytes", maxResult)
@@ -182,10 +183,10 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Builder.Write(p)
 }
 
-// byRule begins the reason of a target that a relabel step drops.
+// byRule is the prefix of the reason of a target that a relabel step drops.
 const byRule = "dropped by "
 
-// relabelled is a target as the steps of its group change it.
+// relabelled is a target while the steps of its group are applied, and afterwards.
 type relabelled struct {
 	name    string // "" if no step sets it
 	address string
@@ -240,7 +241,7 @@ func relabel(steps []step, group, source, listed string, labels map[string]strin
 	return r
 }
 
-// merged returns the entries of both maps in a new one. Those of b replace those of a.
+// merged returns a new map with the entries of both maps. Entries of b replace entries of a.
 func merged(a, b map[string]string) map[string]string {
 	all := make(map[string]string, len(a)+len(b))
 	maps.Copy(all, a)
@@ -248,7 +249,7 @@ func merged(a, b map[string]string) map[string]string {
 	return all
 }
 
-// data returns what templates see.
+// data returns the data of templates.
 func (r *relabelled) data(group, source string) map[string]any {
 	host, port := r.address, ""
 	if a, err := parseAddress(r.address); err == nil {
@@ -260,7 +261,7 @@ func (r *relabelled) data(group, source string) map[string]any {
 	return map[string]any{"address": r.address, "group": group, "host": host, "labels": r.labels, "name": r.name, "port": port, "source": source}
 }
 
-// templateError returns err without the place in the template.
+// templateError returns the text of err without the position in the template.
 func templateError(err error) string {
 	if errors.Is(err, errTooLong) {
 		return errTooLong.Error()

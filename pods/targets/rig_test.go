@@ -18,7 +18,7 @@ import (
 
 const head = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 
-// rig is a source of targets in a folder.
+// rig is a source of targets with a folder for its files.
 type rig struct {
 	t      testing.TB
 	dir    string
@@ -27,7 +27,7 @@ type rig struct {
 	check  func(*declared.Pod) []error
 }
 
-// newRig returns a rig whose prober.yaml has a text after its head.
+// newRig returns a rig. text is appended to the head of its prober.yaml.
 func newRig(t testing.TB, text string) *rig {
 	r := &rig{t: t, dir: t.TempDir(), check: func(*declared.Pod) []error { return nil }}
 	r.write("prober.yaml", head+text)
@@ -53,7 +53,7 @@ func (r *rig) write(name, text string) {
 	}
 }
 
-// generate returns the pods, by name, after all sources were asked.
+// generate returns the pods by name, after a refresh of all sources.
 func (r *rig) generate() map[string]*declared.Pod {
 	r.t.Helper()
 	all, err := r.source.Generate(r.t.Context(), true, r.others, r.check)
@@ -67,7 +67,7 @@ func (r *rig) generate() map[string]*declared.Pod {
 	return byName
 }
 
-// refused returns the error of Generate, without the folder.
+// refused returns the error of Generate, without the path of the folder.
 func (r *rig) refused() string {
 	_, err := r.source.Generate(r.t.Context(), true, r.others, r.check)
 	return strings.ReplaceAll(fmt.Sprint(err), r.dir+"/", "")
@@ -81,7 +81,7 @@ func (r *rig) list() (lines []string) {
 	return lines
 }
 
-// run runs the source, and calls Generate when it asks for it, until done returns true.
+// run runs the source, and calls Generate when the source requests it, until done returns true.
 func (r *rig) run(done func() bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)

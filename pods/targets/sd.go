@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	maxList    = 32 << 20 // bytes of a list of targets
-	maxTargets = 100_000  // of a list, and of all groups together
+	maxList    = 32 << 20 // maximum size of a list of targets in bytes
+	maxTargets = 100_000  // in a list, and in all groups together
 )
 
-// found is a target as a source lists it. It is read-only.
+// found is a target listed by a source. It is read-only.
 type found struct {
 	address string
 	labels  map[string]string // shared by the targets of one entry
-	file    string            // "" if it is of no file
+	file    string            // "" if it is not from a file
 	line    int               // in the file; 0 if not known
 }
 
-// entry is an entry of Prometheus' format for file_sd and http_sd.
+// entry is an entry in the format of Prometheus' file_sd and http_sd.
 type entry struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`
@@ -33,8 +33,7 @@ type entry struct {
 
 var errTooMany = fmt.Errorf("there are more than %d targets", maxTargets)
 
-// parseFile parses a file of entries. One whose name ends with .yml or .yaml is YAML, all others are
-// JSON.
+// parseFile parses a file of entries. Files with the extension .yml or .yaml are YAML, and all others JSON.
 func parseFile(name string, text []byte) ([]found, error) {
 	if len(text) > maxList {
 		return nil, fmt.Errorf("more than %d MiB", maxList>>20)
@@ -45,7 +44,7 @@ func parseFile(name string, text []byte) ([]found, error) {
 	return parseJSON(name, text)
 }
 
-// parseAnswer parses the answer of a service or a command.
+// parseAnswer parses the response of a service or the output of a command.
 func parseAnswer(text []byte) ([]found, error) {
 	if len(text) > maxList {
 		return nil, fmt.Errorf("the answer has more than %d MiB", maxList>>20)
@@ -61,10 +60,10 @@ func parseJSON(name string, text []byte) (list []found, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	lines := lineCounter{text: text}
-	begin := int64(0) // of an entry
+	begin := int64(0) // offset of the present entry
 	fail := func(err error) error {
 		at := d.InputOffset()
-		if _, ok := errors.AsType[*json.SyntaxError](err); ok { // its offset does not count tokens
+		if _, ok := errors.AsType[*json.SyntaxError](err); ok { // its offset does not include earlier tokens
 			var again *json.SyntaxError
 			if errors.As(json.NewDecoder(bytes.NewReader(text[begin:])).Decode(new(json.RawMessage)), &again) {
 				at = begin + again.Offset - 1
@@ -73,7 +72,7 @@ func parseJSON(name string, text []byte) (list []found, err error) {
 		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			at = begin + e.Offset
 		}
-		return &yamlpos.Error{File: name, Line: lines.at(at), Field: pathOf(err), Err: jsonError(err)}
+		return &yamlpos.Error{File: name, Line: lines.lineAt(at), Field: pathOf(err), Err: jsonError(err)}
 	}
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
 		if err == nil {
@@ -83,7 +82,7 @@ func parseJSON(name string, text []byte) (list []found, err error) {
 	}
 	for d.More() {
 		begin = lines.next(d.InputOffset())
-		at := lines.at(begin)
+		at := lines.lineAt(begin)
 		var e entry
 		if err := d.Decode(&e); err != nil {
 			return nil, fail(err)
@@ -109,7 +108,7 @@ func (e *entry) found(file string, line int) []found {
 	return list
 }
 
-// lineCounter finds the lines of offsets that grow.
+// lineCounter returns the line numbers of ascending offsets.
 type lineCounter struct {
 	text   []byte
 	offset int64
@@ -124,8 +123,8 @@ func (c *lineCounter) next(offset int64) int64 {
 	return offset
 }
 
-// at returns the line of an offset.
-func (c *lineCounter) at(offset int64) int {
+// lineAt returns the line of an offset, from 1.
+func (c *lineCounter) lineAt(offset int64) int {
 	offset = min(offset, int64(len(c.text)))
 	if offset > c.offset {
 		c.line += bytes.Count(c.text[c.offset:offset], []byte("\n"))
@@ -134,7 +133,7 @@ func (c *lineCounter) at(offset int64) int {
 	return c.line + 1
 }
 
-// pathOf returns the field of an error in the entry of a target.
+// pathOf returns the field of a decoding error, or "".
 func pathOf(err error) string {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return e.Field

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// firstAnswer is how long a new source may take for its first list, and each source for the list
-	// of a reload, before the others go on without it.
+	// firstAnswer is how long Generate waits for the first list of a new source, and in a reload for the
+	// list of each source.
 	firstAnswer = 5 * time.Second
-	// maxGone is how many targets that are gone are remembered.
+	// maxGone limits the remembered targets that are gone.
 	maxGone = 2000
 )
 
@@ -29,39 +29,39 @@ const (
 type Config struct {
 	ConfigFile   string // prober.yaml; "": there are no targets
 	Logger       *slog.Logger
-	PollInterval time.Duration // how often files are looked at
-	Mark         string        // an environment variable of commands, see pods.Host
+	PollInterval time.Duration // between two checks of files
+	Mark         string        // an environment variable of commands; see pods.Host
 
-	// Offline reads files only, and asks no service, name server and command. A list that cannot be read, and
-	// each target of a file that would be dropped for another reason than a rule, is an error of Generate then.
+	// Offline reads files only, and queries no service, name server or command. Then Generate returns an error for
+	// each list that cannot be read, and for each target that is dropped for another reason than a rule.
 	Offline bool
 }
 
-// Source has the targets of prober.yaml. It is safe for concurrent use.
+// Source provides the targets of prober.yaml. It is safe for concurrent use.
 //
-// Its life: [New], Generate, and Run until the end.
+// Call [New], then Generate, and then Run.
 type Source struct {
 	cfg Config
 
 	mu       sync.Mutex // held by Generate
-	stamp    string     // of prober.yaml when it was last read
-	err      error      // of its targets
-	read     []compiled // its groups; nil: those of groups
-	groups   []compiled // the last good ones
+	stamp    string     // stamp of prober.yaml when it was last read
+	err      error      // error of its targets
+	read     []compiled // groups that are not checked yet; nil: none
+	groups   []compiled // the last good groups
 	checked  map[*group]bool
 	fetchers map[string]*fetcher           // by key
-	cancels  map[string]context.CancelFunc // of those that run
+	cancels  map[string]context.CancelFunc // of running fetchers, by key
 	before   *result
 	gone     []pods.Target
 
-	fresh chan struct{} // holds a token while Run may have to start a fetcher
-	known atomic.Pointer[listing]
+	fresh  chan struct{} // holds a token while Run may have to start a fetcher
+	latest atomic.Pointer[listing]
 }
 
-// listing is what Targets needs. It is read-only.
+// listing is the result of Generate, for Targets. It is read-only.
 type listing struct {
 	result   *result
-	targets  []pods.Target // of result, and then those that are gone
+	targets  []pods.Target // targets of result, followed by targets that are gone
 	lists    []list
 	fetchers []*fetcher // of lists; nil for static
 }
@@ -74,12 +74,12 @@ func New(cfg Config) *Source {
 	}
 }
 
-// Generate returns the pods of all targets. Those that have not changed are the same as before. It reads
-// prober.yaml if that has changed, and with all it asks every source again. others are the pods that
-// are no targets, whose names cannot be used. check is called with a pod of each new group.
+// Generate returns the pods of all targets. Unchanged pods are the same objects as before. It reads
+// prober.yaml if the file has changed. With all, it queries every source again. others are pods that
+// are not targets, whose names are taken. check is called with a pod of each new group.
 //
-// The error is that of targets in prober.yaml, and the last good ones are kept. An error of the rest of the
-// file is returned by the first call only: the agent reports it for the plugins.
+// If the targets in prober.yaml have an error, Generate returns it, and keeps the last good targets. An error in the
+// rest of the file is returned by the first call only, since the agent reports it for the plugins.
 func (s *Source) Generate(ctx context.Context, all bool, others []*declared.Pod, check func(*declared.Pod) []error) ([]*declared.Pod, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,10 +111,10 @@ func (s *Source) Generate(ctx context.Context, all bool, others []*declared.Pod,
 	}
 	s.noteGoneLocked(l.result)
 	listed := len(l.result.targets)
-	l.targets = append(l.result.targets, s.gone...) // here, so that readers copy nothing
+	l.targets = append(l.result.targets, s.gone...) // joined here, so that Targets copies nothing
 	l.result.targets = l.targets[:listed]
 	s.before = l.result
-	s.known.Store(l)
+	s.latest.Store(l)
 	return l.result.pods, nil
 }
 
@@ -145,14 +145,14 @@ func (s *Source) readLocked(all bool) error {
 	case err != nil && first:
 		return err
 	case err != nil:
-		s.read, s.err = nil, nil // those of contents that no longer exist
+		s.read, s.err = nil, nil // they belong to earlier contents
 		return nil
 	}
 	s.read, s.err = compile(s.cfg.ConfigFile, cfg, s.groups)
 	return s.err
 }
 
-// Check is the part of Generate that finds the errors of targets in prober.yaml. It asks no source.
+// Check is the part of Generate that finds the errors of targets in prober.yaml. It queries no source.
 func (s *Source) Check(ctx context.Context, all bool, others []*declared.Pod, check func(*declared.Pod) []error) error {
 	if s.cfg.Offline {
 		_, err := s.Generate(ctx, all, others, check)
@@ -163,8 +163,8 @@ func (s *Source) Check(ctx context.Context, all bool, others []*declared.Pod, ch
 	return s.checkLocked(all, others, check)
 }
 
-// checkLocked reads prober.yaml, and checks the probes of groups that are new, and their static targets.
-// Without an error, its groups are the last good ones.
+// checkLocked reads prober.yaml, and checks the probes and static targets of new groups. Without an error, it
+// sets s.groups.
 func (s *Source) checkLocked(all bool, others []*declared.Pod, check func(*declared.Pod) []error) error {
 	if err := s.readLocked(all); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (s *Source) checkLocked(all bool, others []*declared.Pod, check func(*decla
 		}
 		checked[g.group] = true
 	}
-	if !s.cfg.Offline && (all || s.read != nil) { // else they are in the order of all lists
+	if !s.cfg.Offline && (all || s.read != nil) { // offline, build reports them in the order of all lists
 		errs = append(errs, static(groups, takenBy(others)))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -197,8 +197,8 @@ func (s *Source) checkLocked(all bool, others []*declared.Pod, check func(*decla
 	return nil
 }
 
-// openLocked begins to ask new sources, and ends those that are no longer used. It waits for the first
-// lists of the new ones, and with all for a new list of all.
+// openLocked opens new sources, and ends unused ones. It waits for the first lists of new sources, and with all,
+// for a new list of every source, for at most firstAnswer.
 func (s *Source) openLocked(ctx context.Context, all bool) {
 	ctx, cancel := context.WithTimeoutCause(ctx, firstAnswer, errNoAnswer)
 	defer cancel()
@@ -242,7 +242,7 @@ func (s *Source) openLocked(ctx context.Context, all bool) {
 
 var errNoAnswer = errors.New("no answer within " + firstAnswer.String() + "; it is asked again")
 
-// Run watches prober.yaml and asks the sources until ctx ends. It calls request when Generate may return
+// Run watches prober.yaml and refreshes the sources until ctx ends. It calls request when Generate may return
 // other pods. Call it once, after a call of Generate.
 func (s *Source) Run(ctx context.Context, request func(cause string)) {
 	var running sync.WaitGroup
@@ -275,7 +275,7 @@ func (s *Source) Run(ctx context.Context, request func(cause string)) {
 	}
 }
 
-// startFetchers starts a goroutine for each source that has none.
+// startFetchers starts a goroutine for each source without one.
 func (s *Source) startFetchers(ctx context.Context, running *sync.WaitGroup, changed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +288,7 @@ func (s *Source) startFetchers(ctx context.Context, running *sync.WaitGroup, cha
 	}
 }
 
-// noteGoneLocked remembers the targets that were probed and are no longer listed.
+// noteGoneLocked adds the targets that were probed and are no longer listed to s.gone.
 func (s *Source) noteGoneLocked(now *result) {
 	if s.before == nil {
 		return
@@ -320,10 +320,10 @@ func (s *Source) noteGoneLocked(now *result) {
 	}
 }
 
-// Targets returns all targets as of the last call of Generate. It copies no target, so that it may be
-// called often.
+// Targets returns all targets as of the last call of Generate. It does not copy the targets, so that frequent calls
+// are cheap.
 func (s *Source) Targets() pods.Targets {
-	l := s.known.Load()
+	l := s.latest.Load()
 	if l == nil {
 		return pods.Targets{}
 	}

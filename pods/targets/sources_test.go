@@ -60,8 +60,8 @@ func TestFilesAreReadAgainWhenTheyChange(t *testing.T) {
 	}
 }
 
-// Each scrape and each check of readiness calls Targets: there is one list for all callers, which the
-// next call of Generate does not change.
+// Each scrape and each check of readiness calls Targets. All callers share one list, which the next call of
+// Generate does not change.
 func TestTargetsAreNotCopied(t *testing.T) {
 	r := newRig(t, "targets: [{name: g, probe: {httpGet: {}}, file: [a.json]}]\n")
 	r.write("a.json", `[{"targets": ["a", "b", "c"]}]`)
@@ -83,7 +83,7 @@ func TestTargetsAreNotCopied(t *testing.T) {
 	}
 }
 
-func TestBadFileKeepsItsLastTargets(t *testing.T) {
+func TestBadFileKeepsLastTargets(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"sd.json", "[\n{\"targets\": [\"a\"],\n}]", "sd.json:3: invalid character '}' looking for beginning of object key string"},
 		{"sd.json", "[\n{\"targets\": [\"a\"]}", "sd.json:2: the list is not complete"},
@@ -104,7 +104,7 @@ func TestBadFileKeepsItsLastTargets(t *testing.T) {
 			}
 			r.write(c.name, good)
 			r.write("good.json", `[{"targets": ["other"]}]`)
-			if strings.HasSuffix(c.name, "yaml") { // prober.yaml matches too, and is no list
+			if strings.HasSuffix(c.name, "yaml") { // the pattern would also match prober.yaml, which is not a list
 				r = newRig(t, fmt.Sprintf("targets: [{name: g, probe: {httpGet: {}}, file: ['%s', good.json]}]\n", c.name))
 				r.write(c.name, good)
 				r.write("good.json", `[{"targets": ["other"]}]`)
@@ -183,7 +183,7 @@ func TestHTTPService(t *testing.T) {
 	}
 }
 
-func TestSourcesAreAskedAgainAtTheirRefresh(t *testing.T) {
+func TestSourcesAreRefreshedAtTheirInterval(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `[{"targets": ["same", "n%d"]}]`, asked.Add(1))
@@ -198,8 +198,8 @@ func TestSourcesAreAskedAgainAtTheirRefresh(t *testing.T) {
 	}
 }
 
-// A reload asks the sources that run, and waits for them.
-func TestReloadAsksRunningSources(t *testing.T) {
+// A reload refreshes running sources, and waits for them.
+func TestReloadRefreshesRunningSources(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `[{"targets": ["n%d"]}]`, asked.Add(1))
@@ -207,7 +207,7 @@ func TestReloadAsksRunningSources(t *testing.T) {
 	defer server.Close()
 	r := newRig(t, fmt.Sprintf("targets: [{name: g, probe: {httpGet: {}}, http: [{url: '%s', refresh: 24h}]}]\n", server.URL))
 	r.generate()
-	r.run(func() bool { // the source is started meanwhile
+	r.run(func() bool { // starts the source
 		for asked.Load() < 100 {
 			before := asked.Load()
 			all, err := r.source.Generate(t.Context(), true, nil, r.check)
@@ -305,7 +305,7 @@ func TestSourcesOfRemovedGroupsEnd(t *testing.T) {
 	}
 }
 
-// nameServer answers questions for SRV records over UDP.
+// nameServer answers queries for SRV records over UDP.
 type nameServer struct {
 	address string
 	records atomic.Pointer[[]srv]
@@ -338,9 +338,9 @@ func newNameServer(t *testing.T) *nameServer {
 	return s
 }
 
-// TestFailingServiceIsToldOnce has a service that resets each connection, which net/http reports with the port of the
-// client, another one each time.
-func TestFailingServiceIsToldOnce(t *testing.T) {
+// TestFailingServiceIsLoggedOnce has a service that resets each connection. The error of net/http contains the client's
+// port, which differs each time.
+func TestFailingServiceIsLoggedOnce(t *testing.T) {
 	requests := make(chan struct{}, 100)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()

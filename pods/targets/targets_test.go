@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/pods/targets"
 )
 
-// probed returns the address of a pod, and its probe: handler, config and spec.
+// probed formats the address of a pod, and its probe: handler, config and spec.
 func probed(t *testing.T, d *declared.Pod) string {
 	t.Helper()
 	if d == nil {
@@ -36,7 +36,7 @@ func probed(t *testing.T, d *declared.Pod) string {
 	return text
 }
 
-func TestAddressSetsWhatTheProbeLeavesOpen(t *testing.T) {
+func TestAddressFillsUnsetFieldsOfProbe(t *testing.T) {
 	for _, c := range []struct{ probe, address, want string }{
 		{"httpGet: {path: /ready}", "10.0.0.7:8080", `10.0.0.7 readiness http {"path":"/ready","port":8080,"scheme":"HTTP"}`},
 		{"httpGet: {path: /ready, port: 80}", "10.0.0.7:8080", `10.0.0.7 readiness http {"path":"/ready","port":80,"scheme":"HTTP"}`},
@@ -71,8 +71,8 @@ func TestAddressSetsWhatTheProbeLeavesOpen(t *testing.T) {
 	}
 }
 
-// Somebody else writes a list: an address cannot have a secret sent to it.
-func TestAddressRefersToNoSecret(t *testing.T) {
+// Others than the operator may write a list, so an address with a reference to a secret must not receive the secret.
+func TestAddressWithSecretReferenceIsDropped(t *testing.T) {
 	for _, probe := range []string{"httpGet: {}", "httpGet: {httpHeaders: [{name: A, value: '${env:TOKEN}'}]}", "plugin: {name: web, config: {url: 'https:///'}}"} {
 		for _, reference := range []string{"${env:TOKEN}", "a${file:/etc/passwd}b"} {
 			r := newRig(t, "targets: [{name: g, probe: {"+probe+"}, file: [t.json]}]\n")
@@ -84,7 +84,7 @@ func TestAddressRefersToNoSecret(t *testing.T) {
 	}
 }
 
-// A target is a probe of the core: its pod has no text that somebody could read again, and otherwise.
+// The pod of a target has no annotation and no container probes that could be parsed differently from its probe.
 func TestPodsOfTargetsCarryNoProbe(t *testing.T) {
 	for _, action := range []string{"httpGet: {}", "tcpSocket: {}", "grpc: {}", "exec: {command: [a]}", "plugin: {name: redis}", "plugin: {name: http}"} {
 		r := newRig(t, "targets: [{name: g, probe: {"+action+", period: 100ms, warningAs: failure}, static: ['h:1']}]\n")
@@ -100,7 +100,7 @@ func TestPodsOfTargetsCarryNoProbe(t *testing.T) {
 	}
 }
 
-func TestSpecOfProbeIsThatOfTheAnnotation(t *testing.T) {
+func TestProbeSpecEqualsAnnotation(t *testing.T) {
 	const fields = "httpGet: {port: 80}, initialDelay: 3s, period: %s, timeout: 2s, failureThreshold: 5, successThreshold: 2"
 	r := newRig(t, fmt.Sprintf("targets:\n- {name: whole, probe: {%s}, static: [h]}\n- {name: part, probe: {%s}, static: [h]}\n",
 		fmt.Sprintf(fields, "30s"), fmt.Sprintf(fields, "30500ms")))
@@ -114,7 +114,7 @@ func TestSpecOfProbeIsThatOfTheAnnotation(t *testing.T) {
 	}
 }
 
-// Only the annotation can refer to secrets, which the manager resolves.
+// Secret references in a probe stay unresolved in its config. The manager resolves them.
 func TestSecretsOfProbesAreReferences(t *testing.T) {
 	r := newRig(t, "targets: [{name: g, static: [h], probe: {httpGet: {httpHeaders: [{name: Authorization, value: '${file:/run/token}'}]}}}]\n")
 	d := r.generate()["g-h"]
@@ -127,7 +127,7 @@ func TestSecretsOfProbesAreReferences(t *testing.T) {
 	}
 }
 
-func TestKindsAreThoseOfPods(t *testing.T) {
+func TestTargetsHaveKindsOfPods(t *testing.T) {
 	for _, kind := range []string{"readiness", "liveness", "startup"} {
 		for _, period := range []string{"1s", "100ms"} {
 			r := newRig(t, fmt.Sprintf("targets: [{name: g, kind: %s, probe: {tcpSocket: {}, period: %s}, static: ['h:1']}]\n", kind, period))
@@ -139,7 +139,7 @@ func TestKindsAreThoseOfPods(t *testing.T) {
 	}
 }
 
-func TestBadTargetIsDroppedAlone(t *testing.T) {
+func TestBadTargetDropsNoOther(t *testing.T) {
 	r := newRig(t, `targets:
 - {name: g, probe: {tcpSocket: {}}, file: [g.json]}
 - {name: u, probe: {httpGet: {}}, file: [u.json]}
@@ -249,8 +249,7 @@ func TestRelabelling(t *testing.T) {
 	}
 }
 
-// Two entries with one address, which a relabel step names, are two targets, and what has not changed
-// keeps its pod.
+// Two entries with the same address and different names are two targets. Unchanged targets keep their pods.
 func TestUnchangedTargetsKeepTheirPods(t *testing.T) {
 	r := newRig(t, `targets:
 - name: g
@@ -288,7 +287,7 @@ func TestUnchangedTargetsKeepTheirPods(t *testing.T) {
 	}
 }
 
-// What discovery lists is data: it is never a template, and never text of another field.
+// Listed text is only data. It is never executed as a template, and never parsed as part of another field.
 func TestListedTextIsOnlyData(t *testing.T) {
 	r := newRig(t, `targets:
 - name: g
@@ -311,9 +310,9 @@ func TestListedTextIsOnlyData(t *testing.T) {
 	}
 }
 
-// A list cannot make a template use much memory: a long address is dropped before the steps, and the
-// functions of templates refuse long results.
-func TestTemplatesCannotGrow(t *testing.T) {
+// A list cannot make a template use much memory. A long address is dropped before the relabel steps, and
+// template functions refuse long results.
+func TestTemplateResultsAreLimited(t *testing.T) {
 	const long = "relabel[0]: the result has more than 4096 bytes"
 	for _, c := range []struct{ template, address, want string }{
 		{`{{if replace "." .labels.sep .address}}{{end}}`, strings.Repeat(".", 64<<10), "the address has more than 2048 bytes"},
@@ -379,7 +378,7 @@ func TestCheckRefusesProbeOfGroupOnce(t *testing.T) {
 	}
 }
 
-// A target of prober.yaml itself is a part of that file, whose errors refuse it.
+// A wrong static target is an error of prober.yaml.
 func TestGenerateRefusesWrongStaticTarget(t *testing.T) {
 	const probe = "targets:\n- {name: g, probe: {tcpSocket: {}}, static: [%s]}\n"
 	r := newRig(t, fmt.Sprintf(probe, "'h:1'"))
@@ -403,8 +402,8 @@ func TestGenerateRefusesWrongStaticTarget(t *testing.T) {
 	}
 }
 
-// A group that was refused is forgotten with its contents, also if the next contents are wrong elsewhere.
-func TestGenerateForgetsGroupThatWasRefused(t *testing.T) {
+// A refused group is forgotten when prober.yaml changes, even if the new contents have an error elsewhere.
+func TestGenerateForgetsRefusedGroup(t *testing.T) {
 	const text = "targets: [{name: g, probe: {plugin: {name: %s}}, static: [h]}]\n"
 	r := newRig(t, fmt.Sprintf(text, "good"))
 	r.check = func(d *declared.Pod) []error {
@@ -424,7 +423,7 @@ func TestGenerateForgetsGroupThatWasRefused(t *testing.T) {
 	}
 }
 
-func TestTargetsThatAreRemovedFromConfigEnd(t *testing.T) {
+func TestTargetsRemovedFromConfigEnd(t *testing.T) {
 	for _, rest := range []string{"targets: []\n", "", "plugins: []\n"} {
 		r := newRig(t, "targets: [{name: g, probe: {httpGet: {}}, static: [h]}]\n")
 		if r.generate()["g-h"] == nil {
@@ -464,7 +463,7 @@ func TestBadConfigKeepsLastGoodTargets(t *testing.T) {
 	r := newRig(t, good)
 	first := r.generate()["g-h"]
 	r.write("prober.yaml", head+"targets: [{name: g}]\n")
-	if r.generate()["g-h"] != first { // the agent reports the error for the plugins
+	if r.generate()["g-h"] != first { // the first call only returns the error, which the agent reports for the plugins
 		t.Error("a prober.yaml that cannot be read has ended a target")
 	}
 	r.write("prober.yaml", head+"targets: [{name: g, probe: {}, static: [h]}]\n")

@@ -34,17 +34,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// module is a probe of blackbox_exporter, and the same of a plugin that is part of prober.
+// module is a probe of blackbox_exporter, and an equivalent probe of a plugin that is part of prober.
 type module struct {
 	name   string
 	prober string // http or tcp
 	yaml   string // fields of blackbox_exporter's module
-	config string // of the plugin, without url
-	path   string // of the URL
-	target string // "" is the plain server of the prober
+	config string // config of the plugin, without url
+	path   string // path of the URL
+	target string // "" is the server without TLS
 }
 
-// exporters are the addresses of Debian's blackbox_exporter and of an agent, which have the same file.
+// exporters are the addresses of Debian's blackbox_exporter and of an agent with the same file of modules.
 type exporters struct{ blackbox, prober string }
 
 // blackbox starts both with modules.
@@ -53,7 +53,7 @@ func blackbox(t *testing.T, modules []module) exporters {
 	return blackboxWithin(t, "10s", modules)
 }
 
-// blackboxWithin is the same with a timeout.
+// blackboxWithin is like blackbox, with a timeout.
 func blackboxWithin(t *testing.T, timeout string, modules []module) exporters {
 	t.Helper()
 	var text strings.Builder
@@ -75,7 +75,7 @@ func blackboxWithin(t *testing.T, timeout string, modules []module) exporters {
 	return x
 }
 
-// serial is the label of a certificate's serial number, which blackbox_exporter has since 0.25.
+// serial matches the label with a certificate's serial number, which blackbox_exporter has since 0.25.
 var serial = regexp.MustCompile(`,serialnumber="[^"]*"`)
 
 var sample = regexp.MustCompile(`^probe_([a-z_]+)(\{[^}]*\})? (\S+)$`)
@@ -101,7 +101,7 @@ func askBlackbox(t *testing.T, address, name, target string) (metrics map[string
 		switch m[1] {
 		case "success":
 			success = value == 1
-		case "duration_seconds": // that of the tick, which prober has of every probe
+		case "duration_seconds": // the duration of the tick, which prober has for every probe
 		case "warning", "unknown": // only prober has them
 		default:
 			metrics[m[1]+serial.ReplaceAllString(m[2], "")] = value
@@ -110,7 +110,7 @@ func askBlackbox(t *testing.T, address, name, target string) (metrics map[string
 	return metrics, success
 }
 
-// askPlugin returns the same of a plugin.
+// askPlugin does the same with a plugin.
 func askPlugin(t *testing.T, plugin, target, config string) (metrics map[string]float64, success bool, output string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "prober"), "probe", "plugin", plugin, "--target", target, "--config", config, "--timeout", "15s", "-o", "json")
@@ -145,8 +145,8 @@ func askPlugin(t *testing.T, plugin, target, config string) (metrics map[string]
 	return metrics, v.Result == "success", v.Output
 }
 
-// compare compares a scrape of blackbox_exporter with a scrape of an agent and with a plugin; durations
-// by their names only.
+// compare compares a scrape of blackbox_exporter with a scrape of an agent and with a plugin. It compares
+// only the names of durations.
 func compare(t *testing.T, x exporters, m module, target, pluginTarget, plugin, config string) {
 	t.Helper()
 	want, wantSuccess := askBlackbox(t, x.blackbox, m.name, target)
@@ -202,7 +202,7 @@ func chain(t *testing.T) (leaf tls.Certificate, root string) {
 	return leaf, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))
 }
 
-// oddServer answers by the path.
+// oddServer is an HTTP server whose answers depend on the path.
 func oddServer() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "all is well, "+r.Method) })
@@ -474,7 +474,7 @@ func TestBlackboxDNS(t *testing.T) {
 	}
 }
 
-// sameScrape compares a scrape of blackbox_exporter with one of an agent; durations by their names only.
+// sameScrape compares a scrape of blackbox_exporter with an agent's. It compares only the names of durations.
 func sameScrape(t *testing.T, x exporters, module, target string) (success bool) {
 	t.Helper()
 	want, wantSuccess := askBlackbox(t, x.blackbox, module, target)
@@ -492,7 +492,8 @@ func sameScrape(t *testing.T, x exporters, module, target string) (success bool)
 	return success
 }
 
-// TestBlackboxTimeouts has targets that do not answer in time: what was measured until then is reported.
+// TestBlackboxTimeouts probes targets that do not answer in time. The metrics measured until then are
+// reported.
 func TestBlackboxTimeouts(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/body" {
@@ -527,8 +528,8 @@ func TestBlackboxTimeouts(t *testing.T) {
 	}
 }
 
-// TestBlackboxOwnFiles starts agents with the files that Debian's blackbox_exporter has: its default and its example. Some
-// modules of the example name files that are not there.
+// TestBlackboxOwnFiles starts agents with the default and the example file of Debian's blackbox_exporter.
+// Some modules of the example name missing files.
 func TestBlackboxOwnFiles(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
 	t.Cleanup(target.Close)
@@ -560,8 +561,8 @@ func TestBlackboxOwnFiles(t *testing.T) {
 	}
 }
 
-// TestBlackboxICMP sends the same scrapes to blackbox_exporter and to prober, with one file of modules. As
-// this user neither may be allowed to send echo requests: both then fail.
+// TestBlackboxICMP sends the same scrapes to blackbox_exporter and to prober, with one file of modules. If
+// this user may not send echo requests, both must fail.
 func TestBlackboxICMP(t *testing.T) {
 	const modules = `modules:
   plain: {prober: icmp, timeout: 10s}

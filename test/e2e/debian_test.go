@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// released returns the folder of a release of this source for this machine, with a version, built by
-// a process with another umask and time zone each time.
+// released builds a release of this source for this machine, with a version, and returns its folder. Each
+// call uses a different umask and time zone.
 func released(t *testing.T, version string, environment string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "dist")
@@ -28,7 +28,7 @@ func released(t *testing.T, version string, environment string) string {
 	return dir
 }
 
-// privileged returns a command of root.
+// privileged returns a command that runs as root.
 func privileged(args ...string) *exec.Cmd {
 	if os.Getuid() != 0 {
 		args = append([]string{"sudo"}, args...)
@@ -36,7 +36,7 @@ func privileged(args ...string) *exec.Cmd {
 	return exec.Command(args[0], args[1:]...)
 }
 
-// does runs a command and returns its output.
+// does runs a command, and returns its output.
 func does(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()
@@ -72,14 +72,14 @@ func TestRelease(t *testing.T) {
 	t.Run("image", func(t *testing.T) { testImage(t, one(t, first, "*_image.tar")) })
 }
 
-// debian is a running system.
+// debian is a running Debian system.
 type debian struct {
 	t    *testing.T
 	root string
 	init string // PID of its systemd
 }
 
-// bootDebian boots a Debian that test/e2e/run has installed, and nothing else.
+// bootDebian boots the Debian that test/e2e/run has installed, without further packages.
 func bootDebian(t *testing.T) *debian {
 	t.Helper()
 	d := &debian{t: t, root: filepath.Join(t.TempDir(), "root")}
@@ -109,7 +109,7 @@ exec unshare -m -p -u -i -n -C -f --kill-child "$@"`
 			out, _ := d.command("journalctl --no-pager -n 100").CombinedOutput()
 			t.Logf("%s", out)
 		}
-		_ = privileged("kill", "-KILL", d.init).Run() // PID 1 of its namespace, all of which ends
+		_ = privileged("kill", "-KILL", d.init).Run() // PID 1: its whole namespace ends
 		_ = cmd.Wait()
 		const leave = `for d in /sys/fs/cgroup/unified/$0 /sys/fs/cgroup/$0; do [ ! -d $d ] || find $d -depth -type d -exec rmdir {} +; done`
 		await(t, "the control groups to be removed", func() bool { return privileged("sh", "-c", leave, group).Run() == nil })
@@ -135,13 +135,13 @@ func childOf(pid, name string) string {
 	return ""
 }
 
-// command returns a command of a shell in the system, as its root.
+// command returns a shell command that runs in the system as root.
 func (d *debian) command(script string) *exec.Cmd {
 	return privileged("nsenter", "-t", d.init, "-m", "-p", "-u", "-i", "-n", "-C", "--",
 		"env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "sh", "-ec", script)
 }
 
-// does runs a script in the system and returns its output.
+// does runs a script in the system, and returns its output.
 func (d *debian) does(script string) string {
 	d.t.Helper()
 	return does(d.t, d.command(script))
@@ -154,7 +154,7 @@ func (d *debian) install(file string) {
 	d.does("dpkg -i /root/prober.deb")
 }
 
-// has checks that the output of a script has a text.
+// has checks that the output of a script contains a text.
 func (d *debian) has(script, want string) {
 	d.t.Helper()
 	if got := d.does(script); !strings.Contains(got, want) {
@@ -162,17 +162,17 @@ func (d *debian) has(script, want string) {
 	}
 }
 
-// works succeeds if an agent probes.
+// works is a script that succeeds if an agent probes.
 const works = "prober get probes --no-headers | grep self | grep -q success"
 
-// awaits waits until a script succeeds in the system.
+// awaits waits until a script in the system succeeds.
 func (d *debian) awaits(what, script string) {
 	d.t.Helper()
 	await(d.t, what, func() bool { return d.command(script).Run() == nil })
 }
 
-// testDebianPackage is the life of the package on a Debian that has nothing but systemd. Each step needs
-// those before.
+// testDebianPackage installs, upgrades and removes the package on a minimal Debian with systemd. Each step
+// depends on the previous ones.
 func testDebianPackage(t *testing.T, old, newer string) {
 	var linting sync.WaitGroup
 	defer linting.Wait()
@@ -199,7 +199,7 @@ func testDebianPackage(t *testing.T, old, newer string) {
 
 	d.does("dpkg -r prober")
 	d.has("pgrep -c prober || systemctl is-active prober || stat -c %n /etc/prober/prober.yaml /var/lib/prober/mine", "/etc/prober/prober.yaml\n/var/lib/prober/mine\n")
-	d.install(newer) // again, with the files that were left
+	d.install(newer) // again, with the remaining files
 	d.awaits("the probes after a second installation", works)
 	d.does("dpkg -P prober")
 	d.has("! getent passwd prober && ! getent group prober && ! systemctl cat prober 2>/dev/null && echo gone", "gone\n")
@@ -209,7 +209,7 @@ func testDebianPackage(t *testing.T, old, newer string) {
 	}
 }
 
-// installed checks what the installation has made.
+// installed checks the results of the installation.
 func (d *debian) installed() {
 	for script, want := range map[string]string{
 		"systemctl show -P StatusText prober":                                                    "probing",
@@ -220,14 +220,14 @@ func (d *debian) installed() {
 		"ls /usr/share/man/man1/prober-run.1.gz /usr/share/zsh/vendor-completions/_prober":       "_prober",
 		"systemd-analyze verify --man=no prober.service && echo verified":                        "verified",
 		"grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/$(systemctl show -P MainPID prober)/status": "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1",
-		// The threshold is in tenths. 0 would be a unit with all restrictions that there are.
+		// The threshold is in tenths. 0 would be a unit with all possible restrictions.
 		"systemd-analyze security --offline=true --no-pager --threshold=20 prober.service": "OK",
 	} {
 		d.has(script, want)
 	}
 }
 
-// probes checks that built-in handlers, commands, WebAssembly and containers work below the unit.
+// probes checks that built-in handlers, commands, WebAssembly and containers work in the unit.
 func (d *debian) probes() {
 	d.does(`cat >>/etc/prober/prober.yaml <<'END'
 targets:
@@ -265,7 +265,7 @@ func (d *debian) reloads() {
 	d.awaits("the end of the reload by a signal", "[ \"$(systemctl show -P StatusText prober)\" = probing ]; "+works)
 }
 
-// restarts checks that systemd restarts an agent that hangs, and that nothing is left of the old one.
+// restarts checks that systemd restarts an agent that hangs, and that no process of the old one is left.
 func (d *debian) restarts() {
 	d.does(`mkdir -p /run/systemd/system/prober.service.d
 printf '[Service]\nWatchdogSec=10s\n' >/run/systemd/system/prober.service.d/test.conf
@@ -277,7 +277,7 @@ systemctl daemon-reload; systemctl restart prober`)
 	d.does("rm -r /run/systemd/system/prober.service.d; systemctl daemon-reload")
 }
 
-// users checks the drop-in that docs/probe/users.md has for runAsUser.
+// users checks the drop-in for runAsUser in docs/probe/users.md.
 func (d *debian) users() {
 	page, err := os.ReadFile("../../docs/probe/users.md")
 	if err != nil {

@@ -26,12 +26,18 @@ func toolchains(t *testing.T) []string {
 		"ASC="+filepath.Join(cache, "prober/assemblyscript/node_modules/.bin/asc"))
 }
 
-// TestPluginAuthorsPageInEveryLanguage runs docs/plugin-authors.md with every toolchain.
-func TestPluginAuthorsPageInEveryLanguage(t *testing.T) {
-	doctest.Run(t, doctest.Page{
-		File: "../../docs/plugin-authors.md",
-		Dir:  t.TempDir(),
-		Env:  toolchains(t),
-		Has:  func(string) bool { return true },
-	})
+// TestPluginAuthorsPagesInEveryLanguage runs the pages of docs/plugins with every toolchain.
+func TestPluginAuthorsPagesInEveryLanguage(t *testing.T) {
+	dir, commands := t.TempDir(), 0
+	for _, file := range doctest.InFolder(t, "../../docs/plugins") {
+		commands += doctest.Run(t, doctest.Page{
+			File: file,
+			Dir:  dir,
+			Env:  toolchains(t),
+			Has:  func(string) bool { return true },
+		})
+	}
+	if commands < 35 {
+		t.Errorf("%d commands ran, expected at least 35", commands)
+	}
 }

@@ -23,7 +23,7 @@ import (
 
 const bin = "../../bin"
 
-// verdict is what `prober probe -o json` prints.
+// verdict is the output of `prober probe -o json`.
 type verdict struct {
 	Result  string `json:"result"`
 	Output  string `json:"output"`
@@ -40,7 +40,7 @@ func probePlugin(t *testing.T, plugin, target, config string) (verdict, int) {
 	return probePluginIn(t, filepath.Join(bin, "plugins"), plugin, target, config)
 }
 
-// probePluginIn is like probePlugin, for a plugin of a folder.
+// probePluginIn is like probePlugin, for a plugin in the folder dir.
 func probePluginIn(t *testing.T, dir, plugin, target, config string, args ...string) (verdict, int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "prober"), "probe", "plugin", plugin, "--plugins",
@@ -81,15 +81,15 @@ func redis(t *testing.T, args ...string) string {
 	return address
 }
 
-// portsGiven is the number of ports that freeAddress has returned.
-var portsGiven atomic.Int32
+// nextPort counts the ports that freeAddress has tried.
+var nextPort atomic.Int32
 
-// freeAddress returns an unused address, another one at each call. Its port is outside of the range
-// of ephemeral ports.
+// freeAddress returns an unused address, a different one at each call. Its port is outside the range of
+// ephemeral ports.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
-		address := fmt.Sprint("127.0.0.1:", 10_000+(97*os.Getpid()+int(portsGiven.Add(1)))%20_000)
+		address := fmt.Sprint("127.0.0.1:", 10_000+(97*os.Getpid()+int(nextPort.Add(1)))%20_000)
 		l, err := net.Listen("tcp", address)
 		if err == nil {
 			l.Close()
@@ -101,7 +101,7 @@ func freeAddress(t *testing.T) string {
 	}
 }
 
-// await checks a condition on real processes every 50 ms, for 3 min at most.
+// await checks a condition every 50 ms, until it is true. It fails the test after 3 min.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(3 * time.Minute)
@@ -132,7 +132,7 @@ func TestRedis(t *testing.T) {
 		v, code := probePlugin(t, "redis", locked, `{"password":"guess"}`)
 		want(t, v, code, "failure", "WRONGPASS")
 		if strings.Contains(v.Output, "guess") {
-			t.Errorf("the output tells the password: %q", v.Output)
+			t.Errorf("the output has the password: %q", v.Output)
 		}
 	})
 	t.Run("without a password", func(t *testing.T) {
@@ -182,8 +182,8 @@ func TestHTTPJSON(t *testing.T) {
 	}
 }
 
-// TestQuickstart runs what `make run` runs. Within a minute the pod is ready, and the container that
-// turns unhealthy is restarted. No process is left afterwards.
+// TestQuickstart runs the command of `make run`. The pod must become ready, and the container that becomes
+// unhealthy must be restarted. No process may be left afterwards.
 func TestQuickstart(t *testing.T) {
 	addrFile := filepath.Join(t.TempDir(), "addr")
 	cmd := exec.Command("bin/prober", "run", "-f", "examples/quickstart/pod.yaml", "--plugins", "bin/plugins",

@@ -34,7 +34,7 @@ requests:
 - {capability: icmp, reason: to ask}
 `
 
-// everything has the guests that use all of an SDK, and the commands that build them. $SDK is the
+// everything has the guests that use every function of an SDK, and the commands that build them. $SDK is the
 // folder of the SDK, $SOURCE and $OUT are files.
 var everything = []struct{ language, ext, build string }{
 	{"C", ".c", `clang --target=wasm32 -nostdlib -O2 -Wall -Wextra -Werror -Wl,--no-entry -I$SDK/c -o $OUT $SOURCE`},
@@ -45,7 +45,7 @@ var everything = []struct{ language, ext, build string }{
 		asc $(basename $SOURCE) -O --runtime stub --use abort=~lib/prober/index/abort -o $OUT`},
 }
 
-// guest builds testdata/NAME.EXT and returns the folder in which it is a plugin.
+// guest builds testdata/NAME.EXT, and returns a plugin folder with it.
 func guest(t *testing.T, name, ext, build string) string {
 	t.Helper()
 	plugins := t.TempDir()
@@ -176,7 +176,7 @@ func testEchoes(t *testing.T, plugins string) {
 	want(t, v, code, "failure", "denied")
 }
 
-// testLookUps runs a guest that looks up a name with its target.
+// testLookUps runs a guest that queries its target for a name.
 func testLookUps(t *testing.T, plugins string) {
 	for _, c := range []struct {
 		target, result, text string

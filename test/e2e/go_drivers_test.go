@@ -21,8 +21,8 @@ import (
 	"github.com/daeace23/prober/sdk/sdktest"
 )
 
-// goGuest builds the guest in testdata/name, a module of its own, and returns a folder of
-// plugins with it.
+// goGuest builds the guest in testdata/name, which is a module of its own, and returns a plugin folder with
+// it.
 func goGuest(t *testing.T, name string) string {
 	t.Helper()
 	code, err := sdktest.Build(t.Context(), filepath.Join("testdata", name))
@@ -142,7 +142,7 @@ func TestGuestWithPgx(t *testing.T) {
 	t.Run("silent server", func(t *testing.T) { wantTimeout(t, plugins, "pgx", silent(t), `{}`) })
 }
 
-// secure gives the server at address a certificate for localhost, and returns that as PEM.
+// secure installs a certificate for localhost in the server at address, and returns the certificate as PEM.
 func secure(t *testing.T, address string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

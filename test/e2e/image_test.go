@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// defaultCapabilities are those that containerd gives to a container that does not ask for any.
+// defaultCapabilities are the capabilities of a container that requests none.
 var defaultCapabilities = strings.Fields("CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL AUDIT_WRITE")
 
-// ctr starts a containerd of its own, and returns a function that runs ctr with it.
+// ctr starts a separate containerd, and returns a function that runs ctr with it.
 func ctr(t *testing.T) func(args ...string) *exec.Cmd {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ctd") // short, for the sockets
+	dir, err := os.MkdirTemp("", "ctd") // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}

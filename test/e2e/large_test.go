@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestAssemblyScriptLargeAnswers runs a guest with the default limits that reads answers of 64 KB.
-// --runtime stub never frees memory, so the SDK must not use memory that grows with the square of
-// their size.
+// TestAssemblyScriptLargeAnswers runs a guest with the default limits that reads answers of 64 KB. With
+// --runtime stub, memory is never freed, so the SDK must not use memory that grows quadratically with their
+// size.
 func TestAssemblyScriptLargeAnswers(t *testing.T) {
 	plugins := guest(t, "large", everything[2].ext, everything[2].build)
 	const size = 64 << 10

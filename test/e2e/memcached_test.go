@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// listening starts a server and returns when it accepts connections at address. The end of the test
-// kills it, and logs its output if the test failed.
+// listening starts a server and waits until it accepts connections at address. At the end of the test it
+// kills the server, and logs its output if the test failed.
 func listening(t *testing.T, address string, cmd *exec.Cmd) {
 	t.Helper()
 	said := filepath.Join(t.TempDir(), "said")

@@ -20,7 +20,7 @@ import (
 
 const monitPage = "../../docs/migration/monit.md"
 
-// monit runs Debian's monit with a control file, and returns what reads its log.
+// monit runs Debian's monit with a control file, and returns a function that reads its log.
 func monit(t *testing.T, control string) (log func() string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,8 +54,8 @@ func monit(t *testing.T, control string) (log func() string) {
 	return log
 }
 
-// restarts fails the service of a supervisor, and then kills it. The supervisor starts it again both
-// times, after three failed checks and at once.
+// restarts makes the service of a supervisor fail, and then kills it. The supervisor must restart it after
+// three failed checks, and then at once.
 func restarts(t *testing.T, s *shop) {
 	t.Helper()
 	first := s.healthy(t, 1)
@@ -73,8 +73,8 @@ func restarts(t *testing.T, s *shop) {
 	}
 }
 
-// TestMonitPageRestart has the service of the page supervised by monit and by prober, with a cycle and
-// a period of a second.
+// TestMonitPageRestart supervises the service of the page by monit and by prober, with a cycle and a period
+// of one second.
 func TestMonitPageRestart(t *testing.T) {
 	files := doctest.Files(t, monitPage)
 	t.Run("monit", func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestMonitPageRestart(t *testing.T) {
 	})
 }
 
-// TestMonitPageTargets has monit and prober look at the same host, files and programs.
+// TestMonitPageTargets checks the same host, files and programs by monit and by prober.
 func TestMonitPageTargets(t *testing.T) {
 	files := doctest.Files(t, monitPage)
 	mail, err := net.Listen("tcp", "127.0.0.1:0")

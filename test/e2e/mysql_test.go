@@ -38,7 +38,7 @@ func startMariaDB(t *testing.T, args ...string) mariaDB {
 	folder := dataFolder(t)
 	data := filepath.Join(folder, "data")
 	install := unprivileged(t, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db")
-	install.Env = append(os.Environ(), "TMPDIR="+folder) // ours may be closed to others
+	install.Env = append(os.Environ(), "TMPDIR="+folder) // other users may have no access to ours
 	run(t, install)
 	address := freeAddress(t)
 	host, port, _ := net.SplitHostPort(address)
@@ -122,7 +122,7 @@ func TestMySQL(t *testing.T) {
 		want(t, v, code, "failure", `no MySQL: it says "220 "`)
 	})
 	t.Run("unsupported login method", func(t *testing.T) {
-		// Not before the tests above: somebody unknown is asked for any method that there is.
+		// This must follow the tests above: the server requests a random existing method from unknown users.
 		db.sql(t, "INSTALL SONAME 'auth_ed25519'; CREATE USER curved@'%' IDENTIFIED VIA ed25519 USING PASSWORD('open sesame')")
 		v, code := probePlugin(t, "mysql", db.address, `{"user":"curved","password":"open sesame"}`)
 		want(t, v, code, "warning", "asks for a login by client_ed25519")

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// checksOfNagios copies the examples to a folder that nobody else can write to, whatever the umask of
-// the checkout, and returns it with a prober.yaml that allows their commands.
+// checksOfNagios copies the examples to a folder to which no other user can write, regardless of the umask of
+// the checkout. It returns the folder, which has a prober.yaml that allows their commands.
 func checksOfNagios(t *testing.T) (plugins, config string) {
 	t.Helper()
 	plugins, config = t.TempDir(), filepath.Join(t.TempDir(), "prober.yaml")
@@ -57,7 +57,7 @@ func TestNagiosChecks(t *testing.T) {
 	}))
 	defer server.Close()
 	web := server.Listener.Addr().String()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}

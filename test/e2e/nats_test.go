@@ -73,7 +73,7 @@ func TestNATS(t *testing.T) {
 	})
 }
 
-// natsClient logs in. It tries again while the server still counts a closed connection.
+// natsClient logs in. It retries while the server still counts a closed connection.
 func natsClient(t *testing.T, address string) (conn net.Conn, ok bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -90,7 +90,7 @@ func natsClient(t *testing.T, address string) (conn net.Conn, ok bool) {
 	return nil, false
 }
 
-// publicConfig writes a file that unprivileged commands can read, whatever the umask.
+// publicConfig writes a file that unprivileged commands can read, regardless of the umask.
 func publicConfig(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(dataFolder(t), "config")

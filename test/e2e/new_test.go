@@ -34,7 +34,7 @@ func TestNewInEveryLanguage(t *testing.T) {
 		lang    string
 		source  string
 		mistake string // appended to the source
-		said    string // of it, by the compiler
+		said    string // part of the compiler's error
 	}{
 		{"go", "main.go", "var x int = y\n", ".go:61:13: undefined: y"},
 		{"rust", "lib.rs", "fn broken() -> u8 { y }\n", "cannot find value `y` in this scope"},
@@ -61,7 +61,7 @@ func TestNewInEveryLanguage(t *testing.T) {
 			if !strings.Contains(tested, " passed, 0 failed\n") {
 				t.Errorf("plugin test says\n%s", tested)
 			}
-			if c.lang != "go" { // which takes the interpreter long, and make test has it
+			if c.lang != "go" { // skipped for Go: it takes the interpreter long, and make test runs it
 				prober(t, dir, 0, "plugin", "test", "--matrix", "demo")
 			}
 			if measured := prober(t, dir, 0, "plugin", "bench", "--time", "10ms", "demo"); strings.Count(measured, " success\n") != 3 {
@@ -93,8 +93,8 @@ cases:
 	prober(t, dir, 0, "plugin", "test", "demo/recorded_test.yaml", "--run", "hello")
 }
 
-// testMistake breaks the source of a project. The compiler prints the place, and the old module
-// stays.
+// testMistake breaks the source of a project. The compiler must print the position, and the old module must
+// remain.
 func testMistake(t *testing.T, dir, source, mistake, said string) {
 	t.Helper()
 	module := filepath.Join(dir, "demo", "demo.wasm")

@@ -21,10 +21,10 @@ import (
 	"testing"
 )
 
-// hostileText is what a target answers. Nothing of it may have a meaning in a message.
+// hostileText is the answer of a target. None of its markup may take effect in a message.
 const hostileText = "\x1b[31m<!channel> <http://evil.example|bank> `code` *b*\x1b]0;t\a\r\nBcc: all@example.org\r\n\r\n.\r\n [x](http://evil.example) {{DATE(x)}} \u202e</script>\",\"x\":\"\xff"
 
-// shownText is the beginning of what is left of it.
+// shownText is the beginning of hostileText as messages show it.
 const shownText = "<!channel> <http://evil.example|bank> `code` *b* Bcc: all@example.org . [x](http://evil.example)"
 
 // failingPod returns a manifest whose probe fails and prints hostileText, until there is a file "well".
@@ -47,7 +47,7 @@ spec:
 `, well, text)), well
 }
 
-// hook is a server that keeps the bodies that it gets, by the path.
+// hook is a server that records the bodies of requests by path.
 type hook struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -73,7 +73,7 @@ func (h *hook) got(path string) [][]byte {
 	return slices.Clone(h.bodies[path])
 }
 
-// filtered returns what a program makes of input.
+// filtered returns the output of a program for input.
 func filtered(t *testing.T, input []byte, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -86,8 +86,8 @@ func filtered(t *testing.T, input []byte, program string, args ...string) string
 	return string(out)
 }
 
-// TestNotificationFormats has the types of slack-go and go-pagerduty, and Microsoft's library for Adaptive Cards,
-// decode what an agent sends of a hostile target.
+// TestNotificationFormats decodes an agent's messages about a hostile target with the types of slack-go and
+// go-pagerduty, and with Microsoft's library for Adaptive Cards.
 func TestNotificationFormats(t *testing.T) {
 	decoder := filepath.Join(t.TempDir(), "receivers")
 	if out, err := exec.Command("go", "build", "-C", "receivers", "-o", decoder, ".").CombinedOutput(); err != nil {
@@ -141,7 +141,7 @@ notify:
 	}
 }
 
-// TestNotificationMail has a mail server of others take mail, by STARTTLS and with a password.
+// TestNotificationMail sends mail to a mail server of another project, with STARTTLS and a password.
 func TestNotificationMail(t *testing.T) {
 	dir, mails := t.TempDir(), t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")

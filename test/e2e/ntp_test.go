@@ -100,8 +100,8 @@ func awaitNTP(t *testing.T, address, result string) {
 	})
 }
 
-// timeServer is a server with a wrong clock, since chrony follows the clock of the host. Before each
-// answer it sends an unsolicited one.
+// timeServer is a server with a wrong clock, which chrony cannot have, because it uses the clock of the host.
+// Before each answer it sends an unsolicited one.
 func timeServer(t *testing.T, off time.Duration) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

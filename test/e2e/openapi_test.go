@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOpenAPIDocumentIsValid has another program check the document.
+// TestOpenAPIDocumentIsValid checks the document with redocly.
 func TestOpenAPIDocumentIsValid(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

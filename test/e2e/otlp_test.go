@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// exported is a request that a collector of OpenTelemetry has decoded.
+// exported is a request as OpenTelemetry's collector has decoded it.
 type exported struct {
 	ResourceMetrics []struct {
 		ScopeMetrics []struct{ Metrics []exportedMetric }
@@ -98,7 +98,7 @@ func received(t *testing.T, path string) (all map[string]exportedMetric, spans [
 	return all, spans
 }
 
-// TestOTLP has the receiver of OpenTelemetry's own collector take what an agent sends.
+// TestOTLP exports an agent's metrics and spans to the receiver of OpenTelemetry's own collector.
 func TestOTLP(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "collector")
 	if out, err := exec.Command("go", "build", "-C", "collector", "-o", program, ".").CombinedOutput(); err != nil {

@@ -31,7 +31,7 @@ host all md5 127.0.0.1/32 md5
 hostssl all secured 127.0.0.1/32 scram-sha-256
 `
 
-// unprivileged returns a command that does not run as root, as database servers demand.
+// unprivileged returns a command that does not run as root, because database servers refuse root.
 func unprivileged(t *testing.T, path string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(path, args...)
@@ -72,7 +72,7 @@ func dataFolder(t *testing.T) string {
 	return dir
 }
 
-// giveAway gives a file to the user of unprivileged commands.
+// giveAway makes the user of unprivileged commands the owner of a file.
 func giveAway(t *testing.T, path string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -93,8 +93,8 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// serve starts PostgreSQL on a data folder and returns its address, and a function that stops it. A
-// server that is killed would never release its shared memory.
+// serve starts PostgreSQL on a data folder, and returns its address and a function that stops it. A killed
+// server would never release its shared memory.
 func serve(t *testing.T, data string, settings ...string) (address string, stop func()) {
 	t.Helper()
 	address = freeAddress(t)
@@ -124,7 +124,7 @@ func primary(t *testing.T) string {
 	return address
 }
 
-// startPrimary starts a server with roles, and returns a function that stops it, too.
+// startPrimary starts a server with roles. It also returns a function that stops it.
 func startPrimary(t *testing.T, settings ...string) (address string, stop func()) {
 	t.Helper()
 	data := filepath.Join(dataFolder(t), "data")

@@ -51,7 +51,7 @@ func newWebhook(t *testing.T) *webhook {
 	return h
 }
 
-// last returns the last notification about an alert of a pod; nil for none.
+// last returns the last notification about an alert of a pod; nil if there is none.
 func (h *webhook) last(alert, pod string) *notified {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +69,7 @@ type prometheus struct {
 	address string
 }
 
-// query returns the series that an expression has now.
+// query returns the current series of an expression.
 func (p *prometheus) query(expr string) (series []json.RawMessage) {
 	p.t.Helper()
 	var body struct {
@@ -101,8 +101,8 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// startPrometheus starts a Prometheus with the rules of deploy/prometheus, whose alerts wait for two
-// seconds, and an Alertmanager that notifies hook. Both look each second.
+// startPrometheus starts a Prometheus with the rules of deploy/prometheus, and an Alertmanager that notifies
+// hook. Alerts fire after two seconds. Both have an interval of one second.
 func startPrometheus(t *testing.T, hook string, agents ...string) *prometheus {
 	t.Helper()
 	alertmanager, address := freeAddress(t), freeAddress(t)
@@ -138,7 +138,7 @@ func agent(t *testing.T, args ...string) string {
 	return address
 }
 
-// monitored are pods and targets whose metrics use all panels of the dashboard.
+// monitored has pods and targets that provide data for all panels of the dashboard.
 func monitored(t *testing.T, port string) (pods, config string) {
 	pods = file(t, "pods.yaml", strings.ReplaceAll(`
 apiVersion: v1
@@ -175,8 +175,8 @@ targets: [{name: web, probe: {httpGet: {path: /status, port: PORT}, period: 1s},
 	return pods, config
 }
 
-// TestPrometheusScrapesAndAlerts has a real Prometheus scrape two agents, one with native histograms.
-// A probe fails and recovers: a real Alertmanager notifies of both.
+// TestPrometheusScrapesAndAlerts scrapes two agents with a real Prometheus, one with native histograms. A
+// probe fails and recovers, and a real Alertmanager must notify of both.
 func TestPrometheusScrapesAndAlerts(t *testing.T) {
 	var status atomic.Int32
 	status.Store(http.StatusOK)

@@ -23,7 +23,7 @@ import (
 
 // TestPluginInPython runs a process plugin that is not written in Go.
 func TestPluginInPython(t *testing.T) {
-	plugins := t.TempDir() // where nobody else can write, whatever the umask of who checked this out
+	plugins := t.TempDir() // no other user may write there, regardless of the umask of the checkout
 	for name, mode := range map[string]os.FileMode{"prober-plugin-sqlite": 0o700, "prober-plugin-sqlite.yaml": 0o600} {
 		data, err := os.ReadFile(filepath.Join("../../examples/python", name))
 		if err == nil {
@@ -34,7 +34,7 @@ func TestPluginInPython(t *testing.T) {
 		}
 	}
 	db := filepath.Join(t.TempDir(), "jobs.db")
-	// Read the imported modules once, since the plugin has five seconds to start.
+	// Import the modules once, so that they are in the page cache: the plugin has five seconds to start.
 	fill := exec.Command("/usr/bin/python3", "-c", `import sqlite3, sys, grpc, cryptography.x509
 db = sqlite3.connect(sys.argv[1])
 db.execute("CREATE TABLE jobs (failed)")

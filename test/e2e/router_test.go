@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// routes probes an address from a network namespace: without a route, and behind a router that has none. The
-// router answers at once, that its network is unreachable.
+// routes probes an address from a network namespace: without a route, and behind a router without a route,
+// which answers at once that the network is unreachable.
 const routes = `set -e
 prober=$1
 ip link set lo up
@@ -32,8 +32,8 @@ ask tcp 172.20.0.7:80
 ask http http://172.20.0.7/
 `
 
-// TestNoRouteOfHostAndOfRouter checks that a host without a route says nothing of a target, and that the router of
-// a target does: the error of the dial is the same.
+// TestNoRouteOfHostAndOfRouter checks that a missing route of the host does not count as a failure of the
+// target, and that a missing route of a router does, although the error of the dial is the same.
 func TestNoRouteOfHostAndOfRouter(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "unshare", "-n", "sh", "-c", routes, "sh", "bin/prober")
 	cmd.Dir = "../.."

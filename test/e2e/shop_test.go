@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveShop is a service that knows of itself only its address. A test decides whether it is healthy,
-// and is told when it starts.
+// serveShop serves on an address. It reports its start to a test, and the test decides whether it is healthy.
 func serveShop(args []string) int {
 	address, test, pidfile := args[0], args[1], args[2]
 	pid := strconv.Itoa(os.Getpid())
@@ -76,7 +75,7 @@ type shop struct {
 	bad    map[int]int  // answers 503
 }
 
-// newShop makes the program of a service, which does not run yet.
+// newShop makes the program of a service, without starting it.
 func newShop(t *testing.T, pidfile string) *shop {
 	t.Helper()
 	s := &shop{address: freeAddress(t), pidfile: pidfile, ill: map[int]bool{}, good: map[int]int{}, bad: map[int]int{}}
@@ -147,7 +146,7 @@ func (s *shop) started() int {
 	return len(s.starts)
 }
 
-// put writes the files of a page, with its paths and addresses replaced, and returns their folder.
+// put writes the files of a page, with replaced paths and addresses, and returns their folder.
 func put(t *testing.T, files map[string]string, replace ...string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// mailServer is a mail server that knows commands up to STARTTLS.
+// mailServer is a mail server that supports commands up to STARTTLS.
 type mailServer struct {
 	greeting    string
-	startTLS    bool   // offers it
-	smuggled    string // goes on in clear text after STARTTLS
+	startTLS    bool   // offers STARTTLS
+	smuggled    string // sent in clear text after the answer to STARTTLS
 	certificate tls.Certificate
 }
 

@@ -15,7 +15,7 @@ import (
 
 const systemdPage = "../../docs/migration/systemd.md"
 
-// asRoot returns a command that root runs: namespaces of a system with systemd need it.
+// asRoot returns a command that runs as root, which namespaces for systemd need.
 func asRoot(name string, args ...string) *exec.Cmd {
 	if os.Getuid() != 0 {
 		return exec.Command("sudo", append([]string{"-n", name}, args...)...)
@@ -26,11 +26,11 @@ func asRoot(name string, args ...string) *exec.Cmd {
 // system is a systemd that runs in namespaces.
 type system struct {
 	t   *testing.T
-	pid string // of systemd, outside
+	pid string // systemd, in the host's PID namespace
 }
 
-// boot starts systemd with the units of a folder. It has control groups, mounts and processes of its
-// own, and the network of the host.
+// boot starts systemd with the units of a folder. It has its own control groups, mounts and processes, and
+// the network of the host.
 func boot(t *testing.T, units, target string) *system {
 	t.Helper()
 	group := "prober-e2e-" + strconv.Itoa(os.Getpid())
@@ -75,7 +75,7 @@ exec unshare --pid --mount --cgroup --uts --ipc --fork --kill-child --mount-proc
 	return s
 }
 
-// below returns the first process with a name below a process, or "".
+// below returns the first descendant of a process that has a name, or "".
 func below(pid, name string) string {
 	children, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
 	for child := range strings.FieldsSeq(string(children)) {
@@ -100,7 +100,7 @@ func (s *system) property(unit, name string) string {
 	return strings.TrimSpace(run(s.t, s.command("systemctl", "show", "--value", "-p", name, unit)))
 }
 
-// probed is a target that wants the units of the pages, and nothing else of the host.
+// probed is a systemd target that wants only the units of the pages.
 const probed = "[Unit]\nDescription=Units of a test\nDefaultDependencies=no\nWants=shop.service\n"
 
 // TestSystemdPage runs the service of the page under a real systemd: its watchdog gets messages while
@@ -154,7 +154,7 @@ func TestSystemdPage(t *testing.T) {
 	await(t, "failure of the unit", func() bool { return result("unit", "failure") && result("shop", "failure") })
 }
 
-// TestSystemdPageUnits has systemd check the units that the page replaces.
+// TestSystemdPageUnits verifies the units that the page replaces with systemd.
 func TestSystemdPageUnits(t *testing.T) {
 	units := make(map[string]string)
 	for name, text := range doctest.Files(t, systemdPage) {

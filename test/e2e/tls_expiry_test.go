@@ -41,7 +41,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// create returns a certificate. It is self-signed if there is no authority yet.
+// create returns a certificate. It is self-signed if there is no authority.
 func (a *authority) create(t *testing.T, template *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// network is a network namespace, with mounts of its own.
+// network is a network namespace with its own mounts.
 type network struct {
 	t   *testing.T
-	pid string // of a process in it
+	pid string // a process in it
 }
 
 func newNetwork(t *testing.T) network {
@@ -39,7 +39,7 @@ func newNetwork(t *testing.T) network {
 	return network{t, strconv.Itoa(cmd.Process.Pid)}
 }
 
-// command returns a command that is run in n.
+// command returns a command that runs in n.
 func (n network) command(args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"-t", n.pid, "-n", "-m"}, args...)...)
 }
@@ -66,8 +66,8 @@ func (n network) start(args ...string) {
 	})
 }
 
-// TestUplink loses the network of a host in several ways, with an agent, a witness and targets behind a router.
-// No target is reported as failed then, and a target that is down is.
+// TestUplink interrupts the network of a host in several ways, with an agent, a witness and targets behind a
+// router. The agent must not report targets as failed then, but must report a target that is down.
 func TestUplink(t *testing.T) {
 	host, router := newNetwork(t), newNetwork(t)
 	host.do("mount --bind %s /etc/resolv.conf; ip link add name host0 type veth peer name router0; ip link set router0 netns %s",

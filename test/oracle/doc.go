@@ -1,33 +1,31 @@
 // Package oracle compares prober's core with the kubelet's prober.
 //
-// A [Scenario] is the life of one to four pods: their containers and probes, the result of each
-// attempt, and the events with their times. [Oracle.Run] plays it, under a fake clock, on one
-// side: the kubelet's manager, used as a library, or ours. It writes what it observes to a
-// [Record]: every attempt, every cached result, every update that a prompt reader gets, the last
-// update of each container that a slow reader gets, every status of UpdatePodStatus, and every
-// event with its reference. The records of a scenario must be equal. Removals, which the
-// kubelet does not send, are not recorded; that each removed result ends with one is checked
-// separately.
+// A [Scenario] describes one to four pods over some time: their containers and probes, the result of each
+// attempt, and operations with their times. [Oracle.Run] runs it under a fake clock on one side: on the
+// kubelet's manager, used as a library, or on ours. It writes a [Record] of its observations: every
+// attempt, every cached result, every update that a prompt reader gets, the last update of each container
+// that a slow reader gets, every status of UpdatePodStatus, and every event with its reference. The
+// records of both sides must be equal. Removals are not recorded, because the kubelet does not send them;
+// [Side.LastUpdates] of our side checks that the last update of each removed result is a removal.
 //
-// Ours plays each scenario twice: with a [manager.StatusSource] that is asked at every tick, as the
-// kubelet's is, and with a [manager.StatusPublisher], as in production. Both records are compared
-// with the kubelet's, see [Oracle.Diverge]. The second time, the status that the kubelet had after
-// an OpSync is published before our UpdatePodStatus is called: see [Oracle.RunPublished].
+// Ours runs each scenario twice: with a [manager.StatusSource] that is called at every tick, like the
+// kubelet's, and with a [manager.StatusPublisher], as in production. Both records are compared with the
+// kubelet's, see [Oracle.Diverge]. In the second run, the status that the kubelet had after an OpSync is
+// published before our UpdatePodStatus is called: see [Oracle.RunPublished].
 //
-// [Generate] makes scenarios from a seed, and [Shrink] makes a diverging one small. Useful
-// scenarios are kept: those in testdata/scenarios find a fault, and those in testdata/switches
-// are for the switches of the core. mutants/ has faults that must be found, and the program that
-// builds each of them in.
+// [Generate] makes scenarios from a seed, and [Shrink] reduces a diverging one. testdata/scenarios has
+// scenarios that have found a fault, and testdata/switches has one for each switch of the core. mutants/
+// has faults that must be found, and the program that builds each of them in.
 //
 //	go test -tags k8s136 -v . -args -scenarios 2000 -seed 7
 //
-// Not compared, because the kubelet is not deterministic there or we differ on purpose:
+// Some cases are not compared, because the kubelet is not deterministic or we differ on purpose:
 //
 //   - the random delay of a manager that has just started;
-//   - a tick and a trigger that wait for the end of one attempt;
-//   - a worker that is stopped during an attempt, which we cancel and the kubelet counts:
-//     the stopped probes are not compared until the kubelet's attempt has ended;
-//   - of several updates of one container at one instant, all but the last: ours merges
+//   - a tick and a trigger that wait for the end of the same attempt;
+//   - a worker that is stopped during an attempt: we cancel the attempt, and the kubelet counts it. The
+//     stopped probes are not compared until the kubelet's attempt has ended;
+//   - several updates of one container at one instant: only the last is compared, because ours merges
 //     unread updates;
 //   - a running container without a start time, whose age overflows the kubelet's
 //     arithmetic in a way that depends on the processor;

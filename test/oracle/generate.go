@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Generate returns the scenario of a seed.
+// Generate returns the scenario for a seed.
 func Generate(seed uint64) *Scenario {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x70726f626572))}
 	g.patient, g.slow = g.chance(12), g.chance(10)
@@ -16,23 +16,23 @@ func Generate(seed uint64) *Scenario {
 		s.Pods = append(s.Pods, g.pod())
 	}
 	g.scenario = s
-	g.story()
+	g.addOps()
 	return s
 }
 
-// generator makes one scenario.
+// generator generates one scenario.
 type generator struct {
 	*rand.Rand
 	scenario *Scenario
-	names    int  // in the pod
-	strict   bool // nothing but rules restarts the pod's containers
+	names    int  // number of container names in the current pod
+	strict   bool // only rules restart the pod's containers
 	now      time.Duration
-	wild     bool // pods are disturbed a lot
+	wild     bool // many ops come from disturb
 	patient  bool // numbers are large, and the scenario is long
-	slow     bool // attempts take most of a second, and probes are stopped meanwhile
+	slow     bool // attempts take most of a second, and many ops stop probes
 }
 
-// number returns a usual number, or a large one if the scenario is long.
+// number returns one of the usual numbers, or in long scenarios sometimes one of the large ones.
 func (g *generator) number(large []int32, usual ...int32) int32 {
 	if g.patient && g.chance(40) {
 		return pick(g, large...)
@@ -40,10 +40,10 @@ func (g *generator) number(large []int32, usual ...int32) int32 {
 	return pick(g, usual...)
 }
 
-// chance returns true in p of 100 cases.
+// chance returns true with a probability of p percent.
 func (g *generator) chance(p int) bool { return g.IntN(100) < p }
 
-// seldom returns name in p of 100 cases, and "" otherwise.
+// seldom returns name with a probability of p percent, and "" otherwise.
 func (g *generator) seldom(p int, name string) string {
 	if g.chance(p) {
 		return name
@@ -134,13 +134,13 @@ func (g *generator) probe(kind string) *Probe {
 			step.Do = pick(g, StepOK, StepFail, StepError, StepTimeout, StepPanic, StepZero, StepBig)
 		}
 		if g.chance(slow) {
-			// Odd, so that no attempt ends at the instant of a tick.
+			// Not a multiple of 10 ns, so that no attempt ends at the instant of a tick.
 			step.Sleep = Duration(time.Duration(1+g.IntN(longest))*10*time.Millisecond + 3)
 			step.Late = g.chance(40)
 		}
 		step.Output = g.seldom(10, pick(g, "none", "binary"))
 		again := 1
-		if step.Do == StepError { // an error is visible if all attempts of a tick have it
+		if step.Do == StepError { // an error is visible only if all attempts of a tick have it
 			again += g.IntN(4)
 		}
 		p.Script = append(p.Script, slices.Repeat([]Step{step}, again)...)
@@ -148,13 +148,13 @@ func (g *generator) probe(kind string) *Probe {
 	return p
 }
 
-// story makes the ops. Each has an instant that no other op, tick or attempt has: its own
-// remainder of nanoseconds. Some ops come in pairs with the same instant.
-func (g *generator) story() {
-	g.now = g.grownUp()
+// addOps adds the ops. No other op, tick or attempt is at the same instant, because each op has its own
+// remainder of nanoseconds. The exception is pairs of ops at the same instant.
+func (g *generator) addOps() {
+	g.now = g.startAge()
 	g.wild = g.chance(30)
 	for i := range g.scenario.Pods {
-		g.beginning(i)
+		g.firstOps(i)
 	}
 	length := time.Duration(10+g.IntN(25)) * time.Second
 	if g.patient {
@@ -168,11 +168,11 @@ func (g *generator) story() {
 	g.scenario.End = Duration(end + 5*time.Second)
 }
 
-// grownUp is the age at which a manager probes added pods at once. It is more than the longest
-// period, to which [Op.Changed] adds one.
-func (g *generator) grownUp() time.Duration {
+// startAge returns the age from which on a manager probes added pods without a random delay. It is longer
+// than the longest period, to which [Op.Changed] adds one second.
+func (g *generator) startAge() time.Duration {
 	longest := int32(5)
-	g.scenario.probes(func(_ int, _, _ string, p **Probe) {
+	g.scenario.eachProbe(func(_ int, _, _ string, p **Probe) {
 		if *p != nil {
 			longest = max(longest, (*p).Period)
 		}
@@ -196,8 +196,8 @@ func (g *generator) together(op Op) {
 	g.scenario.Ops = append(g.scenario.Ops, op)
 }
 
-// pause returns the time to the next op: mostly short, so that several ops happen between two
-// ticks, and sometimes long.
+// pause advances the time to the next op. It is mostly short, so that several ops happen between two ticks,
+// and sometimes long.
 func (g *generator) pause() {
 	d := time.Duration(1+g.IntN(90)) * 10 * time.Millisecond
 	if g.chance(25) {
@@ -209,11 +209,11 @@ func (g *generator) pause() {
 	g.now += d
 }
 
-// beginning adds the first ops of a pod, mostly in the usual order.
-func (g *generator) beginning(pod int) {
-	known := g.chance(25) // by an agent before this one
-	if known {
-		g.each(pod, func(c string) { g.start(pod, c, true) })
+// firstOps adds the first ops of a pod, mostly in the usual order.
+func (g *generator) firstOps(pod int) {
+	running := g.chance(25) // since before the start of the agent
+	if running {
+		g.eachContainer(pod, func(c string) { g.start(pod, c, true) })
 		if g.chance(70) {
 			g.op(Op{Do: OpReady, Pod: pod, Value: pick(g, "true", "true", "false")})
 		}
@@ -223,10 +223,10 @@ func (g *generator) beginning(pod int) {
 		g.op(Op{Do: OpDelete, Pod: pod})
 	}
 	if g.chance(90) {
-		g.op(Op{Do: OpAdd, Pod: pod, Container: g.seldom(10, g.some(pod))})
+		g.op(Op{Do: OpAdd, Pod: pod, Container: g.seldom(10, g.anyContainer(pod))})
 	}
-	if !known {
-		g.each(pod, func(c string) {
+	if !running {
+		g.eachContainer(pod, func(c string) {
 			if g.chance(85) {
 				g.pause()
 				g.start(pod, c, false)
@@ -237,8 +237,8 @@ func (g *generator) beginning(pod int) {
 	g.op(Op{Do: OpSync, Pod: pod})
 }
 
-// each calls f for the containers of a pod in the order in which they are started.
-func (g *generator) each(pod int, f func(container string)) {
+// eachContainer calls f for the containers of a pod in the order in which they are started.
+func (g *generator) eachContainer(pod int, f func(container string)) {
 	for _, list := range g.scenario.Pods[pod].lists() {
 		for _, c := range list {
 			f(c.Name)
@@ -246,9 +246,9 @@ func (g *generator) each(pod int, f func(container string)) {
 	}
 }
 
-func (g *generator) some(pod int) string {
+func (g *generator) anyContainer(pod int) string {
 	var names []string
-	g.each(pod, func(c string) { names = append(names, c) })
+	g.eachContainer(pod, func(c string) { names = append(names, c) })
 	return pick(g, names...)
 }
 
@@ -257,7 +257,7 @@ func (g *generator) start(pod int, container string, early bool) {
 	switch {
 	case early:
 		op.Age = Duration(g.now + 20*time.Second)
-	case g.chance(20): // an agent sees a container some time after its start
+	case g.chance(20): // the agent learns of a container some time after its start
 		op.Age = Duration(time.Duration(g.IntN(300)) * 10 * time.Millisecond)
 	case g.chance(5): // the runtime's clock is ahead
 		op.Age = -Duration(time.Duration(1+g.IntN(600)) * 10 * time.Millisecond)
@@ -279,7 +279,7 @@ func (g *generator) event(pod int) {
 	if !g.wild && roll >= 70 {
 		roll = g.IntN(100)
 	}
-	c := g.some(pod)
+	c := g.anyContainer(pod)
 	switch {
 	case g.slow && g.chance(20):
 		g.disturb(pod, 93+g.IntN(7))
@@ -326,15 +326,15 @@ func (g *generator) disturb(pod, roll int) {
 		g.op(Op{Do: pick(g, OpLose, OpFind, OpFind), Pod: pod})
 	case roll < 93:
 		g.op(Op{Do: OpDelete, Pod: pod})
-		if g.chance(50) { // workers learn of the deletion from AddPod
+		if g.chance(50) { // only new workers use the deletion time
 			g.pause()
 			g.op(Op{Do: OpRemove, Pod: pod})
 			g.together(Op{Do: OpAdd, Pod: pod})
 		}
 	case roll < 95:
-		g.op(Op{Do: OpStop, Pod: pod, Container: g.seldom(20, g.some(pod))})
+		g.op(Op{Do: OpStop, Pod: pod, Container: g.seldom(20, g.anyContainer(pod))})
 	case roll < 98:
-		g.op(Op{Do: OpRemove, Pod: pod, Container: g.seldom(20, g.some(pod))})
+		g.op(Op{Do: OpRemove, Pod: pod, Container: g.seldom(20, g.anyContainer(pod))})
 		switch add := (Op{Do: OpAdd, Pod: pod}); {
 		case g.chance(30):
 			g.together(add)

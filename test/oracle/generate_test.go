@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// wanted is what some scenarios must have.
-var wanted = map[string]func(s *Scenario) bool{
+// generated are the features that some scenarios must have.
+var generated = map[string]func(s *Scenario) bool{
 	"several pods":              func(s *Scenario) bool { return len(s.Pods) > 1 },
 	"three pods":                func(s *Scenario) bool { return len(s.Pods) > 2 },
 	"a container ahead of time": ops(func(op Op) bool { return op.Do == OpStart && op.Age < 0 }),
@@ -41,7 +41,7 @@ func ops(f func(Op) bool) func(*Scenario) bool {
 	return func(s *Scenario) bool { return slices.ContainsFunc(s.Ops, f) }
 }
 
-// pairs are ops at one instant.
+// pairs returns a predicate for two ops at the same instant.
 func pairs(f func(a, b Op) bool) func(*Scenario) bool {
 	return func(s *Scenario) bool {
 		for i := range s.Ops[1:] {
@@ -55,7 +55,7 @@ func pairs(f func(a, b Op) bool) func(*Scenario) bool {
 
 func probes(f func(*Probe) bool) func(*Scenario) bool {
 	return func(s *Scenario) (found bool) {
-		s.probes(func(_ int, _, _ string, p **Probe) { found = found || *p != nil && f(*p) })
+		s.eachProbe(func(_ int, _, _ string, p **Probe) { found = found || *p != nil && f(*p) })
 		return found
 	}
 }
@@ -82,28 +82,29 @@ func rules(f func(Container, Rule) bool) func(*Scenario) bool {
 	}
 }
 
-// The generator makes everything that the oracle can observe.
-func TestGeneratorMakesEveryFeature(t *testing.T) {
+// TestGenerateHasEveryFeature checks that each feature is in at least five of 1000 scenarios.
+func TestGenerateHasEveryFeature(t *testing.T) {
 	const scenarios = 1000
 	counts := make(map[string]int)
 	for i := range uint64(scenarios) {
 		s := Generate(1 + i)
-		for name, has := range wanted {
+		for name, has := range generated {
 			if has(s) {
 				counts[name]++
 			}
 		}
 	}
 	t.Logf("of %d scenarios: %v", scenarios, counts)
-	for name := range wanted {
+	for name := range generated {
 		if counts[name] < scenarios/200 {
 			t.Errorf("%d of %d scenarios have %s", counts[name], scenarios, name)
 		}
 	}
 }
 
-// Calm keeps a stop during an attempt if something can be compared.
-func TestStopsDuringAttemptsArePlayed(t *testing.T) {
+// TestCalmKeepsStopsDuringAttempts checks that Calm keeps some of the ops that stop a probe during an
+// attempt.
+func TestCalmKeepsStopsDuringAttempts(t *testing.T) {
 	o, stops := newOracle(t), 0
 	for i := range uint64(100) {
 		s := Generate(1 + i)

@@ -32,8 +32,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// agents are the sides that are stopped or starved, each in its own process. trouble reports
-// whether the side counts that as a Failure of the target.
+// agents are the sides that the tests stop or leave without descriptors, each in its own process. trouble
+// says whether the side counts that as a Failure of the target.
 var agents = map[string]struct {
 	run     func(t *testing.T, pod *v1.Pod)
 	trouble bool
@@ -43,9 +43,9 @@ var agents = map[string]struct {
 	"default":      {func(t *testing.T, pod *v1.Pod) { runOurs(t, pod, 0) }, false},
 }
 
-const timeout = 2 * time.Second // of the probe
+const timeout = 2 * time.Second // the timeout of the probe
 
-// runKubelet prints the kubelet's decided results for the liveness of pod. It does not return.
+// runKubelet prints the kubelet's decided liveness results for pod. It does not return.
 func runKubelet(t *testing.T, pod *v1.Pod) {
 	liveness := kubeletresults.NewManager()
 	m := prober.NewManager(statusSource{podStatus: statusOf(pod)}, liveness, kubeletresults.NewManager(),
@@ -56,7 +56,7 @@ func runKubelet(t *testing.T, pod *v1.Pod) {
 	}
 }
 
-// runOurs prints prober's decided results for the liveness of pod. It does not return.
+// runOurs prints prober's decided liveness results for pod. It does not return.
 func runOurs(t *testing.T, pod *v1.Pod, compat manager.Compat) {
 	registry := new(handlers.Registry)
 	if err := builtin.Register(registry, builtin.Config{Runner: execRunner(nil), Compat: compat}); err != nil {
@@ -81,7 +81,7 @@ func statusOf(pod *v1.Pod) func(types.UID) (v1.PodStatus, bool) {
 	return func(types.UID) (v1.PodStatus, bool) { return pod.Status, true }
 }
 
-// eventPrinter is the recorder of both sides.
+// eventPrinter is the event recorder of both sides. It prints events.
 type eventPrinter struct{}
 
 var _ record.EventRecorderLogger = eventPrinter{}
@@ -100,9 +100,9 @@ func (p eventPrinter) AnnotatedEventf(object runtime.Object, _ map[string]string
 
 func (p eventPrinter) WithLogger(klog.Logger) record.EventRecorderLogger { return p }
 
-// An agent is stopped for longer than the timeout while a healthy target answers. The answer is a
-// redirect: the rest of the attempt takes a while after the deadline, so that the timeout is
-// noticed before the attempt ends.
+// TestAgentStoppedDuringAttempt stops an agent for longer than the timeout while a healthy target answers.
+// The answer is a redirect, which the agent follows after the deadline. So it notices the timeout before the
+// attempt ends.
 func TestAgentStoppedDuringAttempt(t *testing.T) {
 	t.Parallel()
 	for name, agent := range agents {
@@ -115,9 +115,9 @@ func TestAgentStoppedDuringAttempt(t *testing.T) {
 	}
 }
 
-// If the whole answer has arrived when the agent continues, the kubelet notices the timeout or the
-// answer first, at random, and so does ours with KubeletV1_36. The default never counts this as a
-// Failure.
+// TestAgentStoppedBeforeAnswer stops an agent until the whole answer has arrived. The kubelet then notices
+// either the timeout or the answer first, at random, and so does ours with KubeletV1_36. The default must
+// not count this as a Failure.
 func TestAgentStoppedBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	for name, agent := range agents {
@@ -126,7 +126,7 @@ func TestAgentStoppedBeforeAnswer(t *testing.T) {
 			failed := stallOnce(t, name, false)
 			t.Logf("%s decided Failure: %v", name, failed)
 			if failed && !agent.trouble {
-				t.Error("the default took its own stop for a Failure of the target")
+				t.Error("the default counted its own stop as a Failure of the target")
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func stallOnce(t *testing.T, agent string, redirect bool) (failed bool) {
 	if err := syscall.Kill(p.Process.Pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	for attempts := 0; attempts < probe.MaxAttempts; { // then the first tick is over
+	for attempts := 0; attempts < probe.MaxAttempts; { // until the first tick is over
 		select {
 		case <-p.ended:
 			t.Fatal("the agent has ended")
@@ -166,7 +166,7 @@ func stallOnce(t *testing.T, agent string, redirect bool) (failed bool) {
 	return false
 }
 
-// slowTarget answers well before the timeout of a probe. The first time it waits until the agent is
+// slowTarget answers well before the timeout of a probe, but to the first request not before the agent is
 // stopped.
 type slowTarget struct {
 	redirect        bool
@@ -188,7 +188,7 @@ func (s *slowTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answered <- struct{}{}
 }
 
-// A healthy target is probed by an agent that has no file descriptor left.
+// TestAgentWithoutDescriptors runs an agent without free file descriptors and with a healthy target.
 func TestAgentWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	for name, agent := range agents {
@@ -219,12 +219,12 @@ func TestAgentWithoutDescriptors(t *testing.T) {
 // agentProcess is another process of this test program, which runs one side.
 type agentProcess struct {
 	*exec.Cmd
-	lines chan string   // that it prints; never closed
-	ended chan struct{} // closed when it prints no more
+	lines chan string   // lines that it prints; never closed
+	ended chan struct{} // closed at the end of its output
 }
 
 const (
-	envAgent  = "ORACLE_AGENT" // which of agents to run
+	envAgent  = "ORACLE_AGENT" // key of agents
 	envTarget = "ORACLE_TARGET"
 	envMode   = "ORACLE_MODE" // "starved": without descriptors
 )
@@ -234,7 +234,7 @@ func startAgent(t *testing.T, agent, target, mode string) *agentProcess {
 	p := &agentProcess{exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAgentProcess$"), make(chan string, 1000), make(chan struct{})}
 	p.Env = append(os.Environ(), envAgent+"="+agent, envTarget+"="+target, envMode+"="+mode)
 	p.Stderr = os.Stderr
-	if _, err := p.StdinPipe(); err != nil { // the agent ends when this program does
+	if _, err := p.StdinPipe(); err != nil { // the agent ends when the pipe is closed
 		t.Fatal(err)
 	}
 	out, err := p.StdoutPipe()
@@ -257,7 +257,7 @@ func startAgent(t *testing.T, agent, target, mode string) *agentProcess {
 	return p
 }
 
-// stop stops the agent, and waits until it has stopped.
+// stop suspends the agent with SIGSTOP, and waits until it is suspended.
 func (p *agentProcess) stop(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(p.Process.Pid, syscall.SIGSTOP); err != nil {
@@ -269,8 +269,8 @@ func (p *agentProcess) stop(t *testing.T) {
 	}
 }
 
-// TestAgentProcess is the agent that the other tests start. It prints its decided results and
-// events, and runs until its standard input ends.
+// TestAgentProcess is not a test: other tests start it in a process as the agent. It prints decided results
+// and events until its standard input ends.
 func TestAgentProcess(t *testing.T) {
 	agent, ok := agents[os.Getenv(envAgent)]
 	if !ok {
@@ -285,7 +285,7 @@ func TestAgentProcess(t *testing.T) {
 	os.Exit(0) // do not wait for either side
 }
 
-// probedPod is a running pod with a liveness probe of target.
+// probedPod returns a running pod with a liveness probe of target.
 func probedPod(t *testing.T, target string) *v1.Pod {
 	t.Helper()
 	u, err := url.Parse(target)
@@ -309,7 +309,7 @@ func probedPod(t *testing.T, target string) *v1.Pod {
 	}
 }
 
-// starve checks that target is healthy, and leaves this process without a free descriptor.
+// starve checks that target is healthy, and then prevents this process from opening more descriptors.
 func starve(t *testing.T, target string) {
 	t.Helper()
 	res, err := http.Get(target)

@@ -24,7 +24,7 @@ import (
 type kubelet struct {
 	prober.Manager
 	caches map[string]results.Manager
-	update func(key, what string)
+	update func(key, text string)
 	done   chan struct{}
 
 	mu   sync.Mutex
@@ -33,7 +33,7 @@ type kubelet struct {
 
 var _ Side = (*kubelet)(nil)
 
-// Kubelet makes the kubelet's side, which is right by definition.
+// Kubelet makes the kubelet's side, which is correct by definition.
 func Kubelet(o Outside) Side {
 	k := &kubelet{
 		caches: make(map[string]results.Manager), update: o.Update, done: make(chan struct{}), last: make(map[string]string),
@@ -48,18 +48,18 @@ func Kubelet(o Outside) Side {
 	return k
 }
 
-// SilenceKubelet discards the kubelet's log, which has every panic.
+// SilenceKubelet discards the kubelet's log, which would have every panic of a scenario.
 func SilenceKubelet() { klog.SetLogger(klog.Logger{}) }
 
-// read reads the updates of a kind at once: the kubelet's workers block without a reader.
+// read reads the updates of a kind without delay: the kubelet's workers block without a reader.
 func (k *kubelet) read(kind string, updates <-chan results.Update) {
 	for {
 		select {
 		case u := <-updates:
-			key, what := kind+" "+u.ContainerID.String(), fmt.Sprintf("%v of %s", u.Result, u.PodUID)
-			k.update(key, what)
+			key, text := kind+" "+u.ContainerID.String(), fmt.Sprintf("%v of %s", u.Result, u.PodUID)
+			k.update(key, text)
 			k.mu.Lock()
-			k.last[key] = what
+			k.last[key] = text
 			k.mu.Unlock()
 		case <-k.done:
 			return
@@ -67,8 +67,8 @@ func (k *kubelet) read(kind string, updates <-chan results.Update) {
 	}
 }
 
-// LastWords implements [Side].
-func (k *kubelet) LastWords() map[string]string {
+// LastUpdates implements [Side].
+func (k *kubelet) LastUpdates() map[string]string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return maps.Clone(k.last)
@@ -82,14 +82,14 @@ func (k *kubelet) Cached(kind, id string) string {
 	return ""
 }
 
-// Close implements [Side]. Workers end with their attempts.
+// Close implements [Side]. It waits for an hour of fake time, in which all attempts and workers end.
 func (k *kubelet) Close() {
 	k.CleanupPods(nil)
 	time.Sleep(time.Hour)
 	close(k.done)
 }
 
-// statusSource is the one method of the status manager that the prober calls.
+// statusSource implements the only method of the status manager that the prober calls.
 type statusSource struct {
 	status.Manager
 	podStatus func(types.UID) (v1.PodStatus, bool)
@@ -103,7 +103,7 @@ func (r commandRunner) RunInContainer(ctx context.Context, id kubecontainer.Cont
 	return r(ctx, id.String(), cmd, timeout)
 }
 
-// eventRecorder is client-go's recorder for both sides.
+// eventRecorder implements client-go's recorder for both sides.
 type eventRecorder func(ref *v1.ObjectReference, eventType, reason, message string)
 
 var _ record.EventRecorderLogger = eventRecorder(nil)

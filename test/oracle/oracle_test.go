@@ -15,11 +15,11 @@ import (
 )
 
 var (
-	count = flag.Int("scenarios", 2000, "how many random scenarios to play")
-	seed  = flag.Uint64("seed", 0, "seed of the first scenario; 0 takes one from the clock")
+	count = flag.Int("scenarios", 2000, "number of random scenarios to run")
+	seed  = flag.Uint64("seed", 0, "seed of the first scenario; 0 means a seed from the clock")
 	first = flag.Bool("first", false, "stop at the first divergence, and do not shrink it")
-	// update is for when the generator changes.
-	update = flag.Bool("update", false, "write testdata/switches anew")
+	// update must be used after a change of the generator.
+	update = flag.Bool("update", false, "regenerate testdata/switches")
 )
 
 func TestMain(m *testing.M) {
@@ -41,8 +41,8 @@ func newOracle(t *testing.T) *Oracle {
 	return o
 }
 
-// checkScenario plays s on both sides, and prints the smallest scenario of a divergence. It
-// returns the verdict.
+// checkScenario runs s on both sides. If they diverge, it fails the test and prints the smallest diverging
+// scenario.
 func checkScenario(t *testing.T, o *Oracle, s *Scenario, ours Maker) verdict {
 	t.Helper()
 	d, isAmbiguous := o.Check(t, s, ours)
@@ -73,8 +73,8 @@ const (
 	diverged
 )
 
-// playRandom plays n scenarios on the kubelet and on ours.
-func playRandom(t *testing.T, o *Oracle, n int, ours Maker) {
+// runRandom runs n random scenarios on the kubelet's side and on ours.
+func runRandom(t *testing.T, o *Oracle, n int, ours Maker) {
 	t.Helper()
 	t.Logf("%d scenarios from seed %d", n, *seed)
 	var counts [3]atomic.Int64
@@ -85,7 +85,7 @@ func playRandom(t *testing.T, o *Oracle, n int, ours Maker) {
 		v := checkScenario(t, o, Generate(seed), ours)
 		counts[v].Add(1)
 		if v == diverged {
-			t.Errorf("that was seed %d", seed)
+			t.Errorf("diverged with seed %d", seed)
 		}
 	})
 	t.Logf("%d agree, %d diverge; in %d the kubelet does not agree with itself",
@@ -95,7 +95,7 @@ func playRandom(t *testing.T, o *Oracle, n int, ours Maker) {
 	}
 }
 
-// eachSeed calls f for n seeds, on all processors.
+// eachSeed calls f for n seeds, in parallel on all processors.
 func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	t.Helper()
 	var next atomic.Int64
@@ -113,10 +113,10 @@ func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 
 func TestRandomScenarios(t *testing.T) {
 	t.Logf("kubelet %s", prober.Release)
-	playRandom(t, newOracle(t), *count, Ours(Profile()))
+	runRandom(t, newOracle(t), *count, Ours(Profile()))
 }
 
-// Scenarios that have found a fault.
+// TestFixedScenarios runs scenarios that have found a fault.
 func TestFixedScenarios(t *testing.T) {
 	o := newOracle(t)
 	files, err := filepath.Glob("testdata/scenarios/*.json")

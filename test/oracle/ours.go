@@ -24,16 +24,16 @@ import (
 type ours struct {
 	*manager.Manager
 	outside Outside
-	slow    iter.Seq[results.Update] // not read before the end
+	slow    iter.Seq[results.Update] // read only at the end
 	stop    context.CancelFunc       // ends slow
 	prompt  *reader
-	// tamper changes each pod that is added, to build a fault in. It may be nil.
+	// tamper changes each added pod, to build in a fault. It may be nil.
 	tamper func(*v1.Pod)
 }
 
 var _ Side = (*ours)(nil)
 
-// UpdatePodStatus has the context of the kubelet's.
+// UpdatePodStatus implements [Side]. The context exists for the kubelet's manager only.
 func (o *ours) UpdatePodStatus(_ context.Context, pod *v1.Pod, status *v1.PodStatus) {
 	o.Manager.UpdatePodStatus(pod, status)
 }
@@ -41,7 +41,7 @@ func (o *ours) UpdatePodStatus(_ context.Context, pod *v1.Pod, status *v1.PodSta
 // Ours makes prober's side with the given switches.
 func Ours(compat manager.Compat) Maker { return Tampered(compat, nil) }
 
-// Tampered makes prober's side. tamper changes every pod that it gets.
+// Tampered makes prober's side with the given switches. tamper changes every added pod.
 func Tampered(compat manager.Compat, tamper func(*v1.Pod)) Maker {
 	return func(o Outside) Side {
 		registry := new(handlers.Registry)
@@ -71,7 +71,7 @@ func Tampered(compat manager.Compat, tamper func(*v1.Pod)) Maker {
 	}
 }
 
-// Profile returns the profile of the release of the kubelet that the tests are built with.
+// Profile returns the switches for the release of the kubelet that the tests are built with.
 func Profile() manager.Compat {
 	for _, r := range probe.KubeletReleases() {
 		if r.Name == prober.Release {
@@ -81,7 +81,7 @@ func Profile() manager.Compat {
 	panic("release " + prober.Release + " of the kubelet has no profile")
 }
 
-// AddPod implements [Side]. An error of ours is a fault: the kubelet returns none.
+// AddPod implements [Side]. An error is a fault, because the kubelet's AddPod returns none.
 func (s *ours) AddPod(ctx context.Context, pod *v1.Pod) {
 	if s.tamper != nil {
 		s.tamper(pod)
@@ -103,23 +103,24 @@ func (s *ours) Cached(kind, id string) string {
 	return ""
 }
 
-// read reads the updates of a cache at once, without removals, which the kubelet does not send.
+// read reads the updates of a cache without delay. It reports all but removals, which the kubelet does not
+// send.
 func (s *ours) read(cache *results.Cache) {
 	for u := range cache.Updates() {
-		s.prompt.take(u)
+		s.prompt.add(u)
 		if !u.Removed {
 			s.outside.Update(updateKey(u), updateText(u))
 		}
 	}
 }
 
-// LastWords implements [Side].
-func (s *ours) LastWords() map[string]string {
+// LastUpdates implements [Side]. It also checks that the last update of each key matches the cache.
+func (s *ours) LastUpdates() map[string]string {
 	slow := newReader()
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for u := range s.slow {
-			slow.take(u)
+			slow.add(u)
 		}
 	})
 	synctest.Wait()
@@ -127,10 +128,11 @@ func (s *ours) LastWords() map[string]string {
 	reading.Wait()
 	s.check("prompt", s.prompt)
 	s.check("slow", slow)
-	return slow.words()
+	return slow.texts()
 }
 
-// check reports a fault for each removed key whose last update is not a removal.
+// check reports a fault for each key whose last update is a removal although the cache has a result, or
+// the reverse.
 func (s *ours) check(name string, r *reader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,14 +147,14 @@ func (s *ours) check(name string, r *reader) {
 type reader struct {
 	mu      sync.Mutex
 	last    map[string]results.Update
-	changes map[string]string // that are not removals
+	changes map[string]string // last updates except removals, as text
 }
 
 func newReader() *reader {
 	return &reader{last: make(map[string]results.Update), changes: make(map[string]string)}
 }
 
-func (r *reader) take(u results.Update) {
+func (r *reader) add(u results.Update) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last[updateKey(u)] = u
@@ -161,7 +163,7 @@ func (r *reader) take(u results.Update) {
 	}
 }
 
-func (r *reader) words() map[string]string {
+func (r *reader) texts() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changes

@@ -14,19 +14,19 @@ import (
 // Observation is one observation of a side.
 type Observation struct {
 	At   time.Duration // since the start of the scenario
-	What string
+	Text string
 
-	update string // kind and container ID of an update, else ""
+	update string // kind and container ID of an update; "" for other observations
 }
 
-// String returns the observation as it is printed.
-func (o Observation) String() string { return fmt.Sprintf("%-14v %s", o.At, o.What) }
+// String returns the time and the text.
+func (o Observation) String() string { return fmt.Sprintf("%-14v %s", o.At, o.Text) }
 
-// Record has the observations of one side. Run returns it sorted by time, and then by text.
+// Record has the observations of one run. [Oracle.Run] returns it sorted by time and text.
 type Record struct {
 	start time.Time
 	masks []mask // read-only
-	// synced has the status of a pod after each OpSync. It is owned by the play.
+	// synced has the status of the pod after each OpSync. Only the play uses it during the run.
 	synced []*v1.PodStatus
 
 	mu           sync.Mutex
@@ -43,7 +43,7 @@ type span struct {
 	begin, end time.Duration
 }
 
-// mask is a time in which some probes of a pod are not recorded.
+// mask is a time interval in which the probes of some kinds of a pod are not recorded.
 type mask struct {
 	pod      int
 	kinds    []string
@@ -56,7 +56,7 @@ func newRecord(s *Scenario) *Record {
 
 var kinds = []string{"liveness", "readiness", "startup"}
 
-// masks returns the times between a stop and the end of the kubelet's attempt.
+// masks returns the intervals from the ops with an Until to the Until.
 func (s *Scenario) masks() (masks []mask) {
 	for _, op := range s.Ops {
 		if op.Until == 0 {
@@ -75,7 +75,8 @@ func (s *Scenario) masks() (masks []mask) {
 	return masks
 }
 
-// masked reports whether a probe is not recorded now, or was not at some time.
+// masked reports whether the probes of a kind of a pod are masked now, and whether they are masked at any
+// time.
 func (r *Record) masked(pod int, kind string) (now, ever bool) {
 	at := r.now()
 	for _, m := range r.masks {
@@ -87,7 +88,7 @@ func (r *Record) masked(pod int, kind string) (now, ever bool) {
 	return now, ever
 }
 
-// maskedKey is masked for a key, which is a kind and a container ID.
+// maskedKey is like masked, for a key of a kind and a container ID.
 func (r *Record) maskedKey(key string) (now, ever bool) {
 	kind, id, _ := strings.Cut(key, " ")
 	pod, _, _ := strings.Cut(strings.TrimPrefix(id, idScheme), "-")
@@ -104,7 +105,7 @@ func (r *Record) add(format string, args ...any) {
 
 func (r *Record) addLocked(format string, args ...any) {
 	if !r.closed {
-		r.observations = append(r.observations, Observation{At: r.now(), What: fmt.Sprintf(format, args...)})
+		r.observations = append(r.observations, Observation{At: r.now(), Text: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -134,30 +135,29 @@ func (r *Record) event(ref *v1.ObjectReference, eventType, reason, message strin
 		ref.FieldPath, ref.ResourceVersion, eventType, reason, message)
 }
 
-// update records an update that a prompt reader gets. Of several updates of one key at one
-// instant it keeps the last, since ours sends only the newest.
-func (r *Record) update(key, what string) {
+// update records an update that a prompt reader gets.
+func (r *Record) update(key, text string) {
 	if now, _ := r.maskedKey(key); now {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.addLocked("update %s: %s", key, what)
+	r.addLocked("update %s: %s", key, text)
 	if !r.closed {
 		r.observations[len(r.observations)-1].update = key
 	}
 }
 
-// lastWords records the last update of every key that a slow reader gets.
-func (r *Record) lastWords(words map[string]string) {
-	for key, what := range words {
+// lastUpdates records the last update of every key that a slow reader gets.
+func (r *Record) lastUpdates(updates map[string]string) {
+	for key, text := range updates {
 		if _, ever := r.maskedKey(key); !ever {
-			r.add("last update %s: %s", key, what)
+			r.add("last update %s: %s", key, text)
 		}
 	}
 }
 
-// cached records another result in a cache. It reports false if the probe is not recorded now.
+// cached records a changed result in a cache. It returns false if the probe is masked now.
 func (r *Record) cached(key, value string) bool {
 	if now, _ := r.maskedKey(key); now {
 		return false
@@ -173,11 +173,12 @@ func (r *Record) close() {
 	r.closed = true
 	r.mergeUpdatesLocked()
 	slices.SortStableFunc(r.observations, func(a, b Observation) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.What, b.What))
+		return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.Text, b.Text))
 	})
 }
 
-// mergeUpdatesLocked keeps the last of the updates of one key at one instant.
+// mergeUpdatesLocked keeps only the last of several updates of one key at one instant, because ours sends
+// only the newest.
 func (r *Record) mergeUpdatesLocked() {
 	type instant struct {
 		at     time.Duration
@@ -198,14 +199,14 @@ func (r *Record) mergeUpdatesLocked() {
 
 // Divergence is the first difference between two records.
 type Divergence struct {
-	Before  []Observation // the last that both have
-	Kubelet []Observation // the next ones of each side
-	Ours    []Observation
-	// Published means that the statuses were published to ours, which diverges only then.
+	Before  []Observation // the last equal ones
+	Kubelet []Observation // the following ones of the kubelet
+	Ours    []Observation // the following ones of our side
+	// Published means that our side diverges only with published statuses.
 	Published bool
 }
 
-// Compare returns nil if both records are equal.
+// Compare returns the first difference between two records, or nil if they are equal.
 func Compare(kubelet, ours *Record) *Divergence {
 	a, b := kubelet.observations, ours.observations
 	i := 0
@@ -218,7 +219,7 @@ func Compare(kubelet, ours *Record) *Divergence {
 	return &Divergence{Before: a[max(0, i-6):i], Kubelet: a[i:min(len(a), i+4)], Ours: b[i:min(len(b), i+4)]}
 }
 
-// String returns the difference with the observations around it.
+// String formats the difference and the observations around it.
 func (d *Divergence) String() string {
 	var b strings.Builder
 	if d.Published {

@@ -25,38 +25,37 @@ type Side interface {
 	// Cached returns the result of a container in the cache of a kind ("liveness",
 	// "readiness", "startup"): "Success", "Failure", "UNKNOWN", or "" if there is none.
 	Cached(kind, containerID string) string
-	// LastWords returns, by kind and container ID, the last update that a reader gets that
-	// begins to read now.
-	LastWords() map[string]string
-	// Close stops the side. Nothing is observed any more.
+	// LastUpdates returns the last update of each kind and container ID that a reader gets if it begins
+	// to read now.
+	LastUpdates() map[string]string
+	// Close stops the side.
 	Close()
 }
 
 // Outside is the environment of a side.
 type Outside struct {
 	PodStatus func(types.UID) (v1.PodStatus, bool)
-	// Published publishes the statuses to prober's side, which does not call PodStatus then. It
-	// may be nil.
+	// Published publishes the statuses to prober's side, which does not call PodStatus then. It is nil
+	// for the kubelet, and if prober's side must call PodStatus.
 	Published *manager.StatusStore
 	Run       func(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 	Event     func(ref *v1.ObjectReference, eventType, reason, message string)
-	// Update is called with each update that a prompt reader gets. A key is a kind and a
-	// container ID.
-	Update func(key, what string)
-	// Fault is called with each fault.
+	// Update is called with each update that a prompt reader gets. key is the kind and the container ID.
+	Update func(key, text string)
+	// Fault is called with each fault that a side itself finds.
 	Fault func(format string, args ...any)
 }
 
-// Maker makes a side. It is called inside of the bubble.
+// Maker makes a side. It is called in the bubble of the run, see [synctest.Test].
 type Maker func(Outside) Side
 
 // sampling is the time between two samples of the caches.
 const sampling = 250*time.Millisecond + 5*time.Nanosecond
 
-// Oracle plays scenarios.
+// Oracle runs scenarios.
 type Oracle struct{ web *web }
 
-// New returns an Oracle, which must be closed.
+// New returns an Oracle. The caller must close it.
 func New() (*Oracle, error) {
 	w, err := newWeb()
 	if err != nil {
@@ -65,26 +64,27 @@ func New() (*Oracle, error) {
 	return &Oracle{w}, nil
 }
 
-// Close ends the servers that probes connect to.
+// Close stops the servers that network probes connect to.
 func (o *Oracle) Close() { o.web.close() }
 
-// Run plays s on one side under a fake clock of its own. The side asks for the statuses of pods.
+// Run runs s on one side under its own fake clock. The side calls PodStatus for the statuses of pods.
 func (o *Oracle) Run(t *testing.T, s *Scenario, makeSide Maker) *Record {
 	t.Helper()
 	return o.run(t, s, makeSide, nil)
 }
 
-// RunPublished is Run of our side with published statuses. asks is the record that is compared with
-// the result. The status that it has after each OpSync is published before our UpdatePodStatus is
-// called: a tick that is triggered there, and asks, waits for that status. Agents publish a startup
-// result before that call too, by [manager.StatusStore.SetContainerStartup].
-func (o *Oracle) RunPublished(t *testing.T, s *Scenario, ours Maker, asks *Record) *Record {
+// RunPublished runs s on our side with published statuses. called is a record of a side that calls
+// PodStatus, with which the result will be compared. Its status after each OpSync is published before our
+// UpdatePodStatus is called, because a tick that UpdatePodStatus triggers would get that status from
+// PodStatus. Agents also publish a startup result before that call, by
+// [manager.StatusStore.SetContainerStartup].
+func (o *Oracle) RunPublished(t *testing.T, s *Scenario, ours Maker, called *Record) *Record {
 	t.Helper()
-	return o.run(t, s, ours, asks)
+	return o.run(t, s, ours, called)
 }
 
-// Diverge plays s on our side, first with statuses that it asks for, and then with published ones.
-// It returns the first difference from the kubelet's record of s, nil if there is none.
+// Diverge runs s on our side, first with PodStatus, and then with published statuses. It returns the first
+// difference from the kubelet's record of s, or nil if there is none.
 func (o *Oracle) Diverge(t *testing.T, s *Scenario, kubelet *Record, ours Maker) *Divergence {
 	t.Helper()
 	if d := Compare(kubelet, o.Run(t, s, ours)); d != nil {
@@ -97,26 +97,26 @@ func (o *Oracle) Diverge(t *testing.T, s *Scenario, kubelet *Record, ours Maker)
 	return d
 }
 
-// run plays s. If asks is not nil, the statuses are published.
-func (o *Oracle) run(t *testing.T, s *Scenario, makeSide Maker, asks *Record) *Record {
+// run runs s. If called is not nil, the statuses are published.
+func (o *Oracle) run(t *testing.T, s *Scenario, makeSide Maker, called *Record) *Record {
 	t.Helper()
 	var store *manager.StatusStore
-	if asks != nil {
+	if called != nil {
 		store = new(manager.StatusStore)
 	}
 	var record *Record
 	synctest.Test(t, func(t *testing.T) {
 		record = newRecord(s)
 		runner := newRunner(s, record)
-		run := o.web.enter(runner)
-		defer o.web.leave(run)
+		run := o.web.add(runner)
+		defer o.web.remove(run)
 		w := newWorld(s, func(kind, name string) v1.ProbeHandler { return o.web.handler(kind, run, name) }, store)
 		side := makeSide(Outside{
 			PodStatus: w.podStatus, Published: store, Run: runner.run,
 			Event: record.event, Update: record.update, Fault: record.add,
 		})
-		play := &play{scenario: s, world: w, side: side, record: record, asks: asks}
-		play.all(t.Context())
+		play := &play{scenario: s, world: w, side: side, record: record, called: called}
+		play.run(t.Context())
 		record.close()
 		side.Close()
 	})
@@ -129,24 +129,24 @@ type play struct {
 	world    *world
 	side     Side
 	record   *Record
-	asks     *Record // of a side that asks for statuses; nil unless they are published
-	entries  []entry // of the last sample
+	called   *Record // record of a side that calls PodStatus; nil unless statuses are published
+	entries  []entry // the caches at the last sample
 }
 
-func (p *play) all(ctx context.Context) {
+func (p *play) run(ctx context.Context) {
 	for _, op := range p.scenario.Ops {
-		p.rest(time.Duration(op.At))
+		p.waitUntil(time.Duration(op.At))
 		p.do(ctx, op)
 		synctest.Wait()
 		p.sample()
 	}
-	p.rest(time.Duration(p.scenario.End))
+	p.waitUntil(time.Duration(p.scenario.End))
 	p.sample()
-	p.record.lastWords(p.side.LastWords())
+	p.record.lastUpdates(p.side.LastUpdates())
 }
 
-// rest waits until at, and samples the caches meanwhile.
-func (p *play) rest(at time.Duration) {
+// waitUntil waits until at, and samples the caches in the meantime.
+func (p *play) waitUntil(at time.Duration) {
 	for {
 		next := (p.record.now()/sampling + 1) * sampling
 		time.Sleep(min(next, at) - p.record.now())
@@ -181,11 +181,11 @@ func (p *play) do(ctx context.Context, op Op) {
 	}
 }
 
-// sync updates the status of a pod.
+// sync applies an OpSync.
 func (p *play) sync(ctx context.Context, op Op) {
 	var next *v1.PodStatus
-	if p.asks != nil {
-		next = p.asks.synced[len(p.record.synced)]
+	if p.called != nil {
+		next = p.called.synced[len(p.record.synced)]
 	}
 	p.world.sync(op.Pod, next, func(status *v1.PodStatus) {
 		p.update(ctx, op, status)
@@ -193,7 +193,7 @@ func (p *play) sync(ctx context.Context, op Op) {
 	})
 }
 
-// update calls UpdatePodStatus, and records the status.
+// update calls UpdatePodStatus, and records the resulting status.
 func (p *play) update(ctx context.Context, op Op, status *v1.PodStatus) {
 	p.side.UpdatePodStatus(ctx, p.world.object(op), status)
 	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses) {
@@ -205,12 +205,12 @@ func (p *play) update(ctx context.Context, op Op, status *v1.PodStatus) {
 	}
 }
 
-// entry is what a cache has for a container.
+// entry is the result of a container in a cache.
 type entry struct{ kind, id, value string }
 
-// sample records what has changed in the caches since the last sample.
+// sample records the changes of the caches since the last sample.
 func (p *play) sample() {
-	for _, id := range p.world.made[len(p.entries)/len(kinds):] {
+	for _, id := range p.world.ids[len(p.entries)/len(kinds):] {
 		for _, kind := range kinds {
 			p.entries = append(p.entries, entry{kind: kind, id: id})
 		}

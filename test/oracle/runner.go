@@ -11,7 +11,7 @@ import (
 	remote "k8s.io/cri-client/pkg"
 )
 
-// runner runs the commands of the exec probes of both sides, by their scripts.
+// runner runs the commands of the exec probes by their scripts.
 type runner struct {
 	record  *Record
 	scripts map[string][]Step // by command; read-only
@@ -22,7 +22,7 @@ type runner struct {
 
 func newRunner(s *Scenario, r *Record) *runner {
 	scripts := make(map[string][]Step)
-	s.probes(func(pod int, container, kind string, p **Probe) {
+	s.eachProbe(func(pod int, container, kind string, p **Probe) {
 		if *p != nil {
 			scripts[fmt.Sprintf("p%d %s %s", pod, container, kind)] = (*p).Script
 		}
@@ -30,19 +30,19 @@ func newRunner(s *Scenario, r *Record) *runner {
 	return &runner{record: r, scripts: scripts, made: make(map[string]int)}
 }
 
-// run makes one attempt. As a container runtime does, it enforces the timeout itself, a moment
-// late, and stops earlier only when it is cancelled.
+// run makes one attempt. Like a container runtime, it enforces the timeout itself, a little late, and
+// returns earlier only if ctx is canceled.
 func (r *runner) run(ctx context.Context, id string, cmd []string, timeout time.Duration) ([]byte, error) {
 	name, rest := strings.Join(cmd[:3], " "), strings.Join(cmd[3:], " ")
 	n, step := r.step(name)
 	end := r.record.attempt(cmd, fmt.Sprintf("%s in %s within %v: %s", name, id, timeout, rest), n)
 	defer end()
 	output := step.output(fmt.Sprintf("%s says %s", name, step.Do))
-	nap, late := time.Duration(step.Sleep), false
-	if timeout > 0 && !step.Late && (step.Do == StepTimeout || nap >= timeout) {
-		nap, late = timeout+lateness, true
+	duration, late := time.Duration(step.Sleep), false
+	if timeout > 0 && !step.Late && (step.Do == StepTimeout || duration >= timeout) {
+		duration, late = timeout+lateness, true
 	}
-	if err := sleep(ctx, nap); err != nil {
+	if err := sleep(ctx, duration); err != nil {
 		return nil, err
 	}
 	if late {
@@ -58,7 +58,7 @@ func (r *runner) run(ctx context.Context, id string, cmd []string, timeout time.
 	case StepBig:
 		return []byte(strings.Repeat(string(output)+"; ", 1000)), exitError(1)
 	case StepPanic:
-		panic("the script says so")
+		panic("a panic of the script")
 	default:
 		return output, fmt.Errorf("%s could not be run", name)
 	}
@@ -76,10 +76,11 @@ func (s Step) output(text string) []byte {
 	}
 }
 
-// lateness is how long after the timeout a runtime answers. It is odd, so that this is not the
-// instant of a tick.
+// lateness is how long after the timeout a runtime answers. It is an odd number, so that no tick is at the
+// same instant.
 const lateness = 3 * time.Nanosecond
 
+// sleep sleeps for d. It returns early if ctx is canceled, but not at its deadline.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -100,6 +101,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// step returns the next step of a probe, and the number of steps before it.
 func (r *runner) step(name string) (n int, s Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +114,7 @@ func (r *runner) step(name string) (n int, s Step) {
 	return n, script[n%len(script)]
 }
 
-// exitError is the exit code of a command, for both sides.
+// exitError is the error of a command with an exit code, as both sides expect it.
 type exitError int
 
 func (e exitError) Error() string   { return fmt.Sprintf("command exited with %d", int(e)) }
@@ -120,8 +122,8 @@ func (e exitError) String() string  { return e.Error() }
 func (e exitError) Exited() bool    { return true }
 func (e exitError) ExitStatus() int { return int(e) }
 
-// timedOut is the error of a runtime after the timeout of a command. It matches the error of the
-// CRI client for the kubelet, and an exceeded deadline for us.
+// timedOut is the error of a runtime after the timeout of a command. It matches the CRI client's error, which
+// the kubelet expects, and context.DeadlineExceeded, which ours expects.
 type timedOut struct {
 	command string
 	timeout time.Duration

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Scenario is what both sides play. Its JSON is in testdata/scenarios, and in the report of a
-// divergence.
+// Scenario is the input of both sides. testdata/scenarios and the report of a divergence have scenarios as
+// JSON.
 type Scenario struct {
 	// Why is the reason to keep the scenario.
 	Why  string   `json:"why,omitzero"`
@@ -40,7 +40,7 @@ type Container struct {
 	Startup       *Probe `json:"startup,omitzero"`
 }
 
-// Rule is a restart rule of a container.
+// Rule is a restart rule of a container, see v1.ContainerRestartRule.
 type Rule struct {
 	Action   string  `json:"action"` // Restart, RestartAllContainers, or an unknown one
 	NotIn    bool    `json:"notIn,omitzero"`
@@ -49,79 +49,79 @@ type Rule struct {
 }
 
 // Probe is a probe and the results of its attempts. Times are in seconds, as in v1.Probe.
-// Attempts take the steps in turn, and begin again after the last.
+// Attempts take the steps of the script in order, and start again after the last.
 type Probe struct {
 	Delay   int32 `json:"delay,omitzero"`
 	Period  int32 `json:"period"`
 	Timeout int32 `json:"timeout"`
 	Success int32 `json:"success"`
 	Failure int32 `json:"failure"`
-	// Handler is "" for exec, "http", "grpc" or "tcp". Without a listener it is "refused" for
-	// tcp, or "grpc-refused", which lasts until the timeout.
+	// Handler is "" for exec, or "http", "grpc" or "tcp". "refused" is tcp and "grpc-refused" is grpc on a
+	// port without a listener. A "grpc-refused" attempt lasts until the timeout.
 	Handler string `json:"handler,omitzero"`
 	Script  []Step `json:"script"`
 }
 
-// Step is the end of one attempt.
+// Step is the result of one attempt.
 type Step struct {
 	Do    string   `json:"do"`             // one of the Step constants
-	Sleep Duration `json:"sleep,omitzero"` // how long it takes; a timeout when the probe's is shorter
-	// Late means that the runtime does not enforce the timeout, and answers after it.
+	Sleep Duration `json:"sleep,omitzero"` // duration; if it is not below the probe's timeout, the attempt times out
+	// Late means that the runtime does not enforce the timeout, and may answer after it.
 	Late bool `json:"late,omitzero"`
 	// Output is "" for text, "none", or "binary".
 	Output string `json:"output,omitzero"`
 }
 
-// The ends of an attempt, as exec has them. Those of the other handlers take no time; see
-// web.go.
+// The results of an attempt, as exec probes have them. See web.go for the other handlers, whose attempts
+// take no time.
 const (
 	StepOK      = "ok"      // exit code 0
-	StepZero    = "zero"    // an exit error whose code is 0
+	StepZero    = "zero"    // an exit error with code 0
 	StepFail    = "fail"    // exit code 1
 	StepError   = "error"   // the command could not be run
-	StepTimeout = "timeout" // the runtime gives up at the timeout
+	StepTimeout = "timeout" // the runtime returns at the timeout
 	StepPanic   = "panic"
-	StepBig     = "big" // exit code 1 and more output than is kept
+	StepBig     = "big" // exit code 1 and more output than both sides keep
 )
 
-// Op is something that happens at one moment.
+// Op is an operation at one instant.
 type Op struct {
-	At  Duration `json:"at"` // since the managers were made
+	At  Duration `json:"at"` // since the start of the manager
 	Do  string   `json:"do"` // one of the Op constants
 	Pod int      `json:"pod,omitzero"`
-	// Container is the name of a container of the pod. An op that calls the manager with a
-	// pod leaves that container out.
+	// Container is the name of a container of the pod. An op that passes a pod to the manager omits that
+	// container from it.
 	Container string `json:"container,omitzero"`
 	// Code is the exit code of OpExit.
 	Code int32 `json:"code,omitzero"`
 	// SameID means that OpStart keeps the container's ID.
 	SameID bool `json:"sameID,omitzero"`
-	// Age is how long before the op the container of OpStart was started. It is negative if
-	// the runtime's clock is ahead.
+	// Age is how long before the op the container of OpStart was started. It is negative if the
+	// runtime's clock is ahead.
 	Age Duration `json:"age,omitzero"`
 	// Started is the field started of the status after OpStart and OpStarted: "true",
 	// "false", "nil", or "" for no change.
 	Started string `json:"started,omitzero"`
 	// Value is the new phase of OpPhase, and "true" or "false" of conditions.
 	Value string `json:"value,omitzero"`
-	// Changed makes OpAdd use other thresholds and periods than those of the scenario.
+	// Changed makes the op pass other thresholds and periods than the scenario's to the manager.
 	Changed bool `json:"changed,omitzero"`
-	// Keep are the pods that OpCleanup does not remove.
+	// Keep has the indices of the pods that OpCleanup does not remove.
 	Keep []int `json:"keep,omitzero"`
-	// Until is set by [Oracle.Calm] on an op that stops workers during an attempt. It is the
-	// end of the kubelet's attempt. The stopped probes are not compared until then.
+	// Until is the end of the kubelet's attempt, if the op stops workers during an attempt. [Oracle.Calm]
+	// sets it. The stopped probes are not compared until then.
 	Until Duration `json:"until,omitzero"`
 }
 
-// The ops. The first group calls the manager, the second changes the status in the status source,
-// the third changes the pod object.
+// The values of Op.Do. The first group calls the manager, the second changes the status in the status
+// source, the third changes the pod object.
 const (
 	OpAdd     = "add"     // AddPod
 	OpStop    = "stop"    // StopLivenessAndStartup
 	OpRemove  = "remove"  // RemovePod
 	OpCleanup = "cleanup" // CleanupPods
-	OpPeek    = "peek"    // UpdatePodStatus of a copy
-	OpSync    = "sync"    // UpdatePodStatus; its result becomes the status
+	OpPeek    = "peek"    // UpdatePodStatus with a copy of the status
+	OpSync    = "sync"    // UpdatePodStatus with the status itself, which it changes
 
 	OpStart      = "start"      // a container runs, with a new ID
 	OpExit       = "exit"       // a container has terminated
@@ -131,13 +131,13 @@ const (
 	OpEmpty      = "empty"      // no container has a status
 	OpReverse    = "reverse"    // the statuses of containers change their order
 	OpStarted    = "started"    // the field started of a container's status changes
-	OpPhase      = "phase"      // of the pod
-	OpLose       = "lose"       // the pod has no status
-	OpFind       = "find"       // the pod has its status again
-	OpReady      = "ready"      // the condition PodReady of the status
-	OpRestarting = "restarting" // the condition AllContainersRestarting of the status
+	OpPhase      = "phase"      // the phase of the pod changes
+	OpLose       = "lose"       // the status source has no status of the pod
+	OpFind       = "find"       // the status source has the status again
+	OpReady      = "ready"      // the condition PodReady changes
+	OpRestarting = "restarting" // the condition AllContainersRestarting changes
 
-	OpPublish = "publish" // the pod object gets the status of the status source
+	OpPublish = "publish" // the pod object gets the status from the status source
 	OpDelete  = "delete"  // the pod object gets a deletion time
 )
 
@@ -161,12 +161,12 @@ func (d *Duration) UnmarshalText(text []byte) error {
 func (s *Scenario) Clone() *Scenario {
 	c := new(Scenario)
 	if err := json.Unmarshal([]byte(s.String()), c); err != nil {
-		panic(fmt.Sprintf("a scenario does not survive its own JSON: %v", err))
+		panic(fmt.Sprintf("unmarshal the JSON of a scenario: %v", err))
 	}
 	return c
 }
 
-// String returns the scenario as JSON, with one op or container a line.
+// String returns the scenario as JSON, with one op or container on each line.
 func (s *Scenario) String() string {
 	out := []byte("{\n")
 	if s.Why != "" {
@@ -217,8 +217,8 @@ func compact(v any) string {
 	return string(text)
 }
 
-// probes calls f for every probe of every container.
-func (s *Scenario) probes(f func(pod int, container, kind string, p **Probe)) {
+// eachProbe calls f for every probe of every container.
+func (s *Scenario) eachProbe(f func(pod int, container, kind string, p **Probe)) {
 	for i := range s.Pods {
 		for _, list := range s.Pods[i].lists() {
 			for j := range list {

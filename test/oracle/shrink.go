@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Check makes s calm, and plays it on both sides. It returns nil if the records are equal. It
-// returns nil with ambiguous set if the kubelet is not deterministic: when a tick and a trigger
-// wait for the end of one attempt, it takes either.
+// Check removes ops from s as [Oracle.Calm] does, and runs it on both sides. It returns the first difference,
+// or nil if the records are equal. It returns nil and sets ambiguous if the kubelet is not deterministic on
+// s: when a tick and a trigger wait for the end of one attempt, it handles one of them at random.
 func (o *Oracle) Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, ambiguous bool) {
 	t.Helper()
 	kubelet := o.Calm(t, s)
@@ -24,11 +24,11 @@ func (o *Oracle) Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, am
 	return d, false
 }
 
-// Calm removes the ops from s whose effect is not determined, and returns the kubelet's record of
-// the rest. Some trigger a worker while its attempts take longer than its period: the kubelet
-// takes the trigger or the tick at random. Others stop a worker during its attempts: we cancel
-// the attempt, and the kubelet counts it. Of these, an op stays, with its Until, if nothing
-// follows it but the end of one attempt.
+// Calm removes ops with nondeterministic or intentionally different effects from s, and returns the
+// kubelet's record of the resulting scenario. It removes ops that trigger a worker whose attempts take
+// longer than its period, because the kubelet handles the trigger or the tick at random. It also removes ops
+// that stop a worker during its attempts, because we cancel the attempt and the kubelet counts it. Such an
+// op is kept, with its Until, if the kubelet's worker only ends its last attempt after it.
 func (o *Oracle) Calm(t *testing.T, s *Scenario) *Record {
 	t.Helper()
 	for {
@@ -36,7 +36,7 @@ func (o *Oracle) Calm(t *testing.T, s *Scenario) *Record {
 		busy := busyTimes(record, s)
 		before := slices.Clone(s.Ops)
 		for i := range s.Ops {
-			s.Ops[i].Until = s.Ops[i].until(busy)
+			s.Ops[i].Until = s.Ops[i].stoppedUntil(busy)
 		}
 		all := slices.Clone(s.Ops)
 		s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool {
@@ -48,8 +48,8 @@ func (o *Oracle) Calm(t *testing.T, s *Scenario) *Record {
 	}
 }
 
-// until returns the end of the attempts that op stops; 0 if it stops none.
-func (op Op) until(busy []busyTime) (until Duration) {
+// stoppedUntil returns the end of the attempts that op stops, or 0 if it stops none.
+func (op Op) stoppedUntil(busy []busyTime) (until Duration) {
 	for _, b := range busy {
 		if b.contains(op) && op.stops(b.pod, b.kind) {
 			until = max(until, Duration(b.end))
@@ -58,11 +58,11 @@ func (op Op) until(busy []busyTime) (until Duration) {
 	return until
 }
 
-// busyTime is a time in which a worker makes attempts without a pause.
+// busyTime is an interval in which a worker makes attempts without a pause.
 type busyTime struct {
 	span
-	last time.Duration // when the last attempt begins
-	long bool          // longer than the period
+	last time.Duration // begin of the last attempt
+	long bool          // not shorter than the period
 }
 
 func busyTimes(r *Record, s *Scenario) []busyTime {
@@ -71,7 +71,7 @@ func busyTimes(r *Record, s *Scenario) []busyTime {
 		container, kind string
 	}
 	periods := make(map[probe]time.Duration)
-	s.probes(func(pod int, container, kind string, p **Probe) {
+	s.eachProbe(func(pod int, container, kind string, p **Probe) {
 		if *p != nil {
 			periods[probe{pod, container, kind}] = time.Duration((*p).Period) * time.Second
 		}
@@ -97,7 +97,7 @@ func (b busyTime) contains(op Op) bool {
 	return b.begin <= at && at <= b.end
 }
 
-// forbids reports whether op, one of ops, must be removed.
+// forbids reports whether op, one of ops, must be removed because of b.
 func (b busyTime) forbids(op Op, ops []Op) bool {
 	if op.usesWorkers() && slices.ContainsFunc(ops, func(stop Op) bool {
 		return stop.At <= op.At && op.At <= stop.Until && stop.stops(op.Pod, "")
@@ -113,7 +113,7 @@ func (b busyTime) forbids(op Op, ops []Op) bool {
 	if !op.stops(b.pod, b.kind) {
 		return false
 	}
-	// The kubelet's worker would do more than end after its attempt.
+	// Otherwise the kubelet's worker would do more than end after its attempt.
 	return b.long || time.Duration(op.At) < b.last ||
 		slices.ContainsFunc(ops, func(o Op) bool { return o.At <= op.At && b.contains(o) && o.triggers(b) })
 }
@@ -123,10 +123,10 @@ func (op Op) triggers(b busyTime) bool {
 	return (op.Do == OpPeek || op.Do == OpSync) && op.Pod == b.pod && b.kind == "readiness"
 }
 
-// usesWorkers reports whether the effect of op depends on the workers there are.
+// usesWorkers reports whether the effect of op depends on the existing workers.
 func (op Op) usesWorkers() bool { return slices.Contains([]string{OpAdd, OpPeek, OpSync}, op.Do) }
 
-// stops reports whether op stops probes of a kind, "" for any, of a pod.
+// stops reports whether op stops probes of a kind of a pod. If kind is "", it reports whether op stops any.
 func (op Op) stops(pod int, kind string) bool {
 	switch op.Do {
 	case OpStop:
@@ -140,8 +140,8 @@ func (op Op) stops(pod int, kind string) bool {
 	}
 }
 
-// Shrink removes parts of s as long as diverges returns true, and returns the smallest scenario
-// that it finds.
+// Shrink removes parts of s as long as diverges returns true for the result, and returns the smallest
+// scenario that it finds.
 func Shrink(s *Scenario, diverges func(*Scenario) bool) *Scenario {
 	for {
 		smaller := shrinkOnce(s, diverges)
@@ -152,8 +152,7 @@ func Shrink(s *Scenario, diverges func(*Scenario) bool) *Scenario {
 	}
 }
 
-// shrinkOnce tries to remove each part, the largest first. It returns nil if none can be
-// removed.
+// shrinkOnce tries to remove each part, large parts first. It returns nil if it can remove none.
 func shrinkOnce(s *Scenario, diverges func(*Scenario) bool) *Scenario {
 	best := s
 	try := func(change func(*Scenario) bool) bool {
@@ -187,7 +186,7 @@ func shrinkOnce(s *Scenario, diverges func(*Scenario) bool) *Scenario {
 	return best
 }
 
-// shrinkEnd moves the end of a scenario to soon after its last op.
+// shrinkEnd moves the end of a scenario closer to its last op.
 func shrinkEnd(s *Scenario, try func(func(*Scenario) bool) bool) {
 	for cut := time.Duration(s.End); cut > 50*time.Millisecond; cut /= 2 {
 		for try(func(c *Scenario) bool {
@@ -204,13 +203,13 @@ func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
 	}
 	for i, p := range s.Pods {
 		for _, list := range p.lists() {
-			for _, gone := range list {
-				try(func(c *Scenario) bool { return c.withoutContainer(i, gone.Name) })
+			for _, removed := range list {
+				try(func(c *Scenario) bool { return c.withoutContainer(i, removed.Name) })
 			}
 		}
 	}
 	for i := range s.Pods {
-		try(func(c *Scenario) bool { return i < len(c.Pods) && wipe(&c.Pods[i].RestartPolicy) })
+		try(func(c *Scenario) bool { return i < len(c.Pods) && reset(&c.Pods[i].RestartPolicy) })
 		for j := range s.Pods[i].Containers {
 			at := func(c *Scenario) *Container {
 				if i < len(c.Pods) && j < len(c.Pods[i].Containers) {
@@ -218,23 +217,23 @@ func shrinkPods(s *Scenario, try func(func(*Scenario) bool) bool) {
 				}
 				return new(Container)
 			}
-			try(func(c *Scenario) bool { return len(at(c).Rules) > 0 && wipe(&at(c).RestartPolicy) })
+			try(func(c *Scenario) bool { return len(at(c).Rules) > 0 && reset(&at(c).RestartPolicy) })
 			try(func(c *Scenario) bool { had := len(at(c).Rules); at(c).Rules = nil; return had > 0 })
-			try(func(c *Scenario) bool { return len(at(c).Rules) == 0 && wipe(&at(c).RestartPolicy) })
+			try(func(c *Scenario) bool { return len(at(c).Rules) == 0 && reset(&at(c).RestartPolicy) })
 		}
 	}
 }
 
-// shrinkOps resets the fields of the ops.
+// shrinkOps sets optional fields of the ops to their zero values.
 func shrinkOps(s *Scenario, try func(func(*Scenario) bool) bool) {
 	for i, op := range s.Ops {
 		if op.Do != OpStart && op.Do != OpExit {
-			try(func(c *Scenario) bool { return op.callsWithPod() && wipe(&c.Ops[i].Container) })
+			try(func(c *Scenario) bool { return op.callsWithPod() && reset(&c.Ops[i].Container) })
 		}
-		try(func(c *Scenario) bool { return wipe(&c.Ops[i].SameID) })
-		try(func(c *Scenario) bool { return wipe(&c.Ops[i].Age) })
-		try(func(c *Scenario) bool { return wipe(&c.Ops[i].Changed) })
-		try(func(c *Scenario) bool { return op.Do != OpStarted && wipe(&c.Ops[i].Started) })
+		try(func(c *Scenario) bool { return reset(&c.Ops[i].SameID) })
+		try(func(c *Scenario) bool { return reset(&c.Ops[i].Age) })
+		try(func(c *Scenario) bool { return reset(&c.Ops[i].Changed) })
+		try(func(c *Scenario) bool { return op.Do != OpStarted && reset(&c.Ops[i].Started) })
 	}
 }
 
@@ -242,15 +241,15 @@ func (op Op) callsWithPod() bool {
 	return slices.Contains([]string{OpAdd, OpStop, OpRemove, OpPeek, OpSync}, op.Do)
 }
 
-// wipe sets *p to its zero value, and reports whether it was another value.
-func wipe[T comparable](p *T) bool {
+// reset sets *p to its zero value, and reports whether it had another value.
+func reset[T comparable](p *T) bool {
 	var zero T
-	was := *p
+	old := *p
 	*p = zero
-	return was != zero
+	return old != zero
 }
 
-// withoutPod removes a pod, unless it is the only one. Later pods move up.
+// withoutPod removes a pod, unless it is the only one. The indices of later pods decrease by one.
 func (s *Scenario) withoutPod(i int) bool {
 	if len(s.Pods) < 2 {
 		return false
@@ -272,30 +271,30 @@ func (s *Scenario) withoutPod(i int) bool {
 	return true
 }
 
-// withoutContainer removes a container, unless it is the only one of its pod.
+// withoutContainer removes a container. It returns false if the pod has no regular container then.
 func (s *Scenario) withoutContainer(pod int, name string) bool {
 	if pod >= len(s.Pods) {
 		return false
 	}
 	p := &s.Pods[pod]
-	is := func(c Container) bool { return c.Name == name }
-	p.Containers = slices.DeleteFunc(p.Containers, is)
-	p.InitContainers = slices.DeleteFunc(p.InitContainers, is)
-	p.Ephemeral = slices.DeleteFunc(p.Ephemeral, is)
+	matches := func(c Container) bool { return c.Name == name }
+	p.Containers = slices.DeleteFunc(p.Containers, matches)
+	p.InitContainers = slices.DeleteFunc(p.InitContainers, matches)
+	p.Ephemeral = slices.DeleteFunc(p.Ephemeral, matches)
 	s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool { return op.Pod == pod && op.Container == name })
 	return len(p.Containers) > 0
 }
 
-// shrinkProbes removes probes, and resets the fields of the others.
+// shrinkProbes removes probes, and simplifies the fields of the others.
 func shrinkProbes(s *Scenario, try func(func(*Scenario) bool) bool) {
-	s.probes(func(pod int, container, kind string, p **Probe) {
+	s.eachProbe(func(pod int, container, kind string, p **Probe) {
 		if *p == nil {
 			return
 		}
 		on := func(change func(p **Probe)) bool {
 			return try(func(c *Scenario) bool {
 				before := c.String()
-				c.probes(func(otherPod int, otherContainer, otherKind string, p **Probe) {
+				c.eachProbe(func(otherPod int, otherContainer, otherKind string, p **Probe) {
 					if otherPod == pod && otherContainer == container && otherKind == kind && *p != nil {
 						change(p)
 					}

@@ -18,11 +18,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// coreSwitches are the switches of the core whose effect can be seen here. Those of
-// the built-in handlers have none on exec probes. CompatSeedStaleStarted lets a tick
-// set a result twice, which cannot be observed between ticks. CompatHostTrouble concerns an
-// agent that is stopped or starved, or out of descriptors or memory: hosttrouble_linux_test.go
-// tests it, in real time.
+// coreSwitches are the switches of the core with an effect that the oracle can observe. The switches of the
+// built-in handlers have no effect on exec probes. CompatSeedStaleStarted lets a tick set a result twice,
+// which cannot be observed between ticks. CompatHostTrouble concerns an agent that is stopped, or out of
+// processor time, descriptors or memory: hosttrouble_linux_test.go tests it in real time.
 var coreSwitches = []struct {
 	name   string
 	compat manager.Compat
@@ -41,9 +40,9 @@ var coreSwitches = []struct {
 	{"ExactTimer", probe.CompatExactTimer},
 }
 
-// With the default profile the sides diverge, and each divergence goes when some of
-// the named switches are turned back.
-func TestDefaultProfileIsTheKubeletSaveForNamedSwitches(t *testing.T) {
+// TestDefaultProfileDiffersByCoreSwitchesOnly checks that the sides diverge with the default profile, and
+// that some of coreSwitches remove each divergence.
+func TestDefaultProfileDiffersByCoreSwitchesOnly(t *testing.T) {
 	o := newOracle(t)
 	scenarios := max(*count/5, 1)
 	t.Logf("%d scenarios from seed %d", scenarios, *seed)
@@ -61,35 +60,35 @@ func TestDefaultProfileIsTheKubeletSaveForNamedSwitches(t *testing.T) {
 	if scenarios < 200 {
 		return
 	}
-	for _, s := range coreSwitches { // one in thirty needs the rarest of them
+	for _, s := range coreSwitches { // one scenario in thirty needs the rarest switch
 		for i := scenarios; needed[s.name] == 0 && i < 10*scenarios; i++ {
 			for _, name := range neededBy(t, o, *seed+uint64(i)) {
 				needed[name]++
 			}
 		}
 		if needed[s.name] == 0 {
-			t.Errorf("no scenario shows what the switch %s does", s.name)
+			t.Errorf("no scenario shows the effect of the switch %s", s.name)
 		}
 	}
 }
 
-// The default profile does the same with published statuses as with those that it asks for, but for the
-// moment when it learns of a start: a probe without an initial delay may come earlier, and a start in the future
-// is now. The phases of ticks are random in it, unless [probe.CompatHerd] is set. A tick waits for those of workers that
-// are awake, unless [probe.CompatExactTimer] is set.
+// TestDefaultProfileWithPublishedStatuses checks that published statuses have the same effect as PodStatus.
+// Three differences of the default profile are excluded by switches. With published statuses it learns of a
+// start earlier, so a probe without an initial delay may come earlier, and a start in the future counts as
+// now. It spreads ticks randomly, unless [probe.CompatHerd] is set. It delays a tick to run it together with
+// others, unless [probe.CompatExactTimer] is set.
 func TestDefaultProfileWithPublishedStatuses(t *testing.T) {
 	o, ours := newOracle(t), Ours(probe.CompatHerd|probe.CompatLateStart|probe.CompatWallClock|probe.CompatExactTimer)
 	eachSeed(t, max(*count/5, 1), func(t *testing.T, seed uint64) {
 		s := Generate(seed)
-		asks := o.Run(t, s, ours)
-		if d := Compare(asks, o.RunPublished(t, s, ours, asks)); d != nil {
-			t.Errorf("seed %d: the second record is that with published statuses:\n%v\n%v", seed, d, s)
+		called := o.Run(t, s, ours)
+		if d := Compare(called, o.RunPublished(t, s, ours, called)); d != nil {
+			t.Errorf("seed %d: the second record is the one with published statuses:\n%v\n%v", seed, d, s)
 		}
 	})
 }
 
-// neededBy returns the names of the switches without which ours and the kubelet diverge
-// on the scenario of a seed.
+// neededBy returns the names of the switches without which the sides diverge on the scenario for a seed.
 func neededBy(t *testing.T, o *Oracle, seed uint64) []string {
 	t.Helper()
 	s := Generate(seed)
@@ -103,7 +102,7 @@ func neededBy(t *testing.T, o *Oracle, seed uint64) []string {
 	return explain(t, o, s, kubelet)
 }
 
-// explain returns the switches without which ours and the kubelet diverge on s.
+// explain returns the names of the switches without which the sides diverge on s.
 func explain(t *testing.T, o *Oracle, s *Scenario, kubelet *Record) (needed []string) {
 	t.Helper()
 	compat := manager.Compat(manager.KubeletV1_36)
@@ -117,8 +116,8 @@ func explain(t *testing.T, o *Oracle, s *Scenario, kubelet *Record) (needed []st
 	return needed
 }
 
-// Each switch has a smallest scenario that shows it: the sides agree with all
-// switches turned back, and diverge when this one is not.
+// TestSwitchScenarios checks the scenario of each switch: the sides agree with all switches set, and diverge
+// without this one.
 func TestSwitchScenarios(t *testing.T) {
 	o := newOracle(t)
 	for _, one := range coreSwitches {
@@ -151,7 +150,7 @@ func findSwitch(t *testing.T, o *Oracle, name string, one manager.Compat) *Scena
 			if one == probe.CompatHerd || one == probe.CompatExactTimer { // probes of one shard
 				s = crowd(s)
 			}
-			s.Why = fmt.Sprintf("what Compat%s turns back", name)
+			s.Why = fmt.Sprintf("the effect of Compat%s", name)
 			return s
 		}
 	}
@@ -159,21 +158,21 @@ func findSwitch(t *testing.T, o *Oracle, name string, one manager.Compat) *Scena
 	return nil
 }
 
-// crowd returns s with 24 of each container. If ticks are spread, the phase of one probe is a
-// hash with another seed in each process, and may be the kubelet's by chance. Only probes of one
-// shard wait for each other, and there are as many shards as processors.
+// crowd returns s with 24 copies of each container. When ticks are spread, the phase of a probe is a hash
+// with a different seed in each process, and may be equal to the kubelet's by chance. And only probes of the
+// same shard wait for each other; there are as many shards as processors.
 func crowd(s *Scenario) *Scenario {
-	crowd := &Scenario{Pods: slices.Clone(s.Pods), End: s.End + Duration(10*time.Second)} // a phase may show late
+	crowd := &Scenario{Pods: slices.Clone(s.Pods), End: s.End + Duration(10*time.Second)} // time for all phases to have an effect
 	for i := range crowd.Pods {
 		pod := &crowd.Pods[i]
-		pod.Containers, pod.InitContainers = many(pod.Containers), many(pod.InitContainers)
+		pod.Containers, pod.InitContainers = copies(pod.Containers), copies(pod.InitContainers)
 	}
 	for _, op := range s.Ops {
 		if op.Container == "" {
 			crowd.Ops = append(crowd.Ops, op)
 			continue
 		}
-		for _, c := range many([]Container{{Name: op.Container}}) {
+		for _, c := range copies([]Container{{Name: op.Container}}) {
 			op.Container = c.Name
 			crowd.Ops = append(crowd.Ops, op)
 		}
@@ -181,19 +180,20 @@ func crowd(s *Scenario) *Scenario {
 	return crowd
 }
 
-func many(containers []Container) (many []Container) {
+// copies returns 24 copies of each container, with different names.
+func copies(containers []Container) (all []Container) {
 	for _, c := range containers {
 		name := c.Name
 		for i := range 24 {
 			c.Name = fmt.Sprintf("%s.%d", name, i+1)
-			many = append(many, c)
+			all = append(all, c)
 		}
 	}
-	return many
+	return all
 }
 
-// The comparison finds a fault of one in one number.
-func TestFaultsAreCaught(t *testing.T) {
+// TestOracleCatchesFaults checks that random scenarios catch a probe field that is wrong by one.
+func TestOracleCatchesFaults(t *testing.T) {
 	o := newOracle(t)
 	for name, tamper := range map[string]func(*v1.Probe){
 		"failure threshold": func(p *v1.Probe) { p.FailureThreshold++ },
@@ -214,7 +214,7 @@ func TestFaultsAreCaught(t *testing.T) {
 					continue
 				}
 				small := Shrink(s, diverges)
-				t.Logf("found in scenario %d, of %d ops; smallest has %d", i+1, len(s.Ops), len(small.Ops))
+				t.Logf("scenario %d with %d ops caught it; the smallest one has %d", i+1, len(s.Ops), len(small.Ops))
 				if len(small.Ops) > 5 || len(small.Pods) > 1 {
 					t.Errorf("a scenario of %d ops and %d pods is not small:\n%v", len(small.Ops), len(small.Pods), small)
 				}
@@ -235,12 +235,13 @@ func eachReadiness(pod *v1.Pod, f func(*v1.Probe)) {
 	}
 }
 
-// A kubelet with the old feature gate is ours with one switch more.
-func TestStatusOnRestartIsTheOldFeatureGate(t *testing.T) {
+// TestStatusOnRestartMatchesFeatureGate compares CompatStatusOnRestart with a kubelet whose feature gate
+// ChangeContainerStatusOnKubeletRestart is on.
+func TestStatusOnRestartMatchesFeatureGate(t *testing.T) {
 	o := newOracle(t)
 	setGate(t, true)
 	scenarios := max(*count/10, 1)
-	playRandom(t, o, scenarios, Ours(manager.KubeletV1_36|probe.CompatStatusOnRestart))
+	runRandom(t, o, scenarios, Ours(manager.KubeletV1_36|probe.CompatStatusOnRestart))
 	var different atomic.Int64
 	eachSeed(t, scenarios, func(t *testing.T, seed uint64) {
 		s := Generate(seed)
@@ -250,7 +251,7 @@ func TestStatusOnRestartIsTheOldFeatureGate(t *testing.T) {
 	})
 	t.Logf("the gate changed %d scenarios", different.Load())
 	if scenarios >= 100 && different.Load() == 0 {
-		t.Error("the gate changed no scenario: it was not set, or nothing tests it")
+		t.Error("the gate changed no scenario: it was not set, or the scenarios do not test it")
 	}
 }
 

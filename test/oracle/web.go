@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// web answers the network probes of all runs. It is outside of the bubbles, on real sockets: fake
-// time waits for it. The path, or service, of a probe is its run and its name:
-// "7/p0/c1/readiness".
+// web answers the network probes of all runs. It uses real sockets outside of the bubbles, and fake time
+// does not advance while an attempt waits for it. The path or the gRPC service of a probe is its run and
+// name, such as "7/p0/c1/readiness".
 type web struct {
 	health.UnimplementedHealthServer
 	http     *httptest.Server
@@ -51,8 +51,8 @@ func (w *web) close() {
 
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
-// refusing is a port without a listener.
-const refusing = 1
+// refusedPort is a port without a listener.
+const refusedPort = 1
 
 // handler makes the handler of a probe of a run.
 func (w *web) handler(kind, run, name string) v1.ProbeHandler {
@@ -63,30 +63,30 @@ func (w *web) handler(kind, run, name string) v1.ProbeHandler {
 	case "grpc":
 		return v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(w.grpcPort), Service: &path}}
 	case "grpc-refused":
-		return v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: refusing, Service: &path}}
+		return v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: refusedPort, Service: &path}}
 	case "refused":
-		return v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(refusing)}}
+		return v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(refusedPort)}}
 	default:
 		return v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: httpPort}}
 	}
 }
 
-// enter adds r, and returns the name of its run.
-func (w *web) enter(r *runner) (run string) {
+// add adds r, and returns the name of its run.
+func (w *web) add(r *runner) (run string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs = append(w.runs, r)
 	return strconv.Itoa(len(w.runs) - 1)
 }
 
-// leave removes a run.
-func (w *web) leave(run string) {
+// remove removes a run.
+func (w *web) remove(run string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs[mustAtoi(run)] = nil
 }
 
-// step returns the next step of the probe with the path. There is none after the end of the run.
+// step returns the next step of the probe with the path. ok is false after the end of the run.
 func (w *web) step(path string) (n int, s Step, ok bool) {
 	run, name, _ := strings.Cut(path, "/")
 	w.mu.Lock()
@@ -99,8 +99,8 @@ func (w *web) step(path string) (n int, s Step, ok bool) {
 	return n, s, true
 }
 
-// ServeHTTP answers an HTTP probe. The body has the number of the attempt, so that events show
-// earlier attempts, and the request.
+// ServeHTTP answers an HTTP probe. The body has the request, and the number of the attempt, so that an event
+// with the output of another attempt is detected.
 func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	n, step, ok := w.step(req.URL.Path[1:])
 	if !ok {
@@ -108,7 +108,7 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		return
 	}
 	agent, _, _ := strings.Cut(req.UserAgent(), "/")
-	req.Header.Set("User-Agent", agent) // a kubelet that is a library has no version
+	req.Header.Set("User-Agent", agent) // without the version, which the kubelet has only as a program
 	body := fmt.Appendf(nil, "attempt %d: %s %s %s %v", n+1, req.Method, req.Host, req.Proto, req.Header)
 	switch step.Do {
 	case StepOK, StepTimeout:
@@ -117,14 +117,14 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		rw.WriteHeader(http.StatusFound)
 	case StepPanic:
 		rw.WriteHeader(http.StatusMultipleChoices)
-	case StepBig: // not a warning: the kubelet cuts its body, we cut the whole output
+	case StepBig: // not a warning: the kubelet limits the body of a warning, we limit the whole output
 		body = bytes.Repeat(body, 1000)
-	case StepError: // the body ends before its length
+	case StepError: // the body is shorter than its Content-Length
 		rw.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	default:
 		rw.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, _ = rw.Write(body) // the client may have gone
+	_, _ = rw.Write(body) // the client may have closed the connection
 }
 
 // Check answers a gRPC probe.

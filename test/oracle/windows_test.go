@@ -11,13 +11,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// latest is how late a tick may be without [probe.CompatExactTimer], compared with the kubelet's: the longest window
-// is 10 ms, and a trigger during an attempt restarts the period at the end of that, which may be late itself.
-const latest = 3 * 10 * time.Millisecond
+// maxDelay is how much later than the kubelet's a tick may be without [probe.CompatExactTimer]. The longest
+// window is 10 ms. A trigger during an attempt restarts the period at the end of the attempt, which may be
+// late too.
+const maxDelay = 3 * 10 * time.Millisecond
 
-// Without CompatExactTimer the attempts, events and updates are the kubelet's, none is earlier, and none later
-// than windows allow. Scenarios are left out in which a few milliseconds matter to the kubelet itself: it does
-// something else if all that is not a new pod comes that much earlier.
+// TestWindowsChangeNoDecision checks that without CompatExactTimer our side has the same attempts, events and
+// updates as the kubelet, none of them earlier, and none later than windows allow. It skips scenarios in
+// which a few milliseconds change the kubelet's behavior: if all ops but OpAdd are earlier by maxDelay, the
+// kubelet's record differs.
 func TestWindowsChangeNoDecision(t *testing.T) {
 	o, windows := newOracle(t), Ours(Profile()&^probe.CompatExactTimer)
 	scenarios := max(*count/5, 1)
@@ -25,13 +27,13 @@ func TestWindowsChangeNoDecision(t *testing.T) {
 	eachSeed(t, scenarios, func(t *testing.T, seed uint64) {
 		s := Generate(seed)
 		kubelet := o.Calm(t, s)
-		earlier := sooner(s, latest)
-		if differ(kubelet, o.Calm(t, earlier), s, -latest, latest) != "" || Compare(kubelet, o.Run(t, s, Ours(Profile()))) != nil {
+		earlier := earlierBy(s, maxDelay)
+		if differ(kubelet, o.Calm(t, earlier), s, -maxDelay, maxDelay) != "" || Compare(kubelet, o.Run(t, s, Ours(Profile()))) != nil {
 			return
 		}
 		compared.Add(1)
 		ours := o.Run(t, s, windows)
-		if d := differ(kubelet, ours, s, 0, latest); d != "" {
+		if d := differ(kubelet, ours, s, 0, maxDelay); d != "" {
 			t.Errorf("seed %d: %s\n%v", seed, d, s)
 		}
 		if Compare(kubelet, ours) != nil {
@@ -44,8 +46,8 @@ func TestWindowsChangeNoDecision(t *testing.T) {
 	}
 }
 
-// sooner returns s with all but the new pods earlier by d, in the same order.
-func sooner(s *Scenario, d time.Duration) *Scenario {
+// earlierBy returns s with all ops but OpAdd earlier by d, in the same order.
+func earlierBy(s *Scenario, d time.Duration) *Scenario {
 	earlier := *s
 	earlier.Ops = slices.Clone(s.Ops)
 	last := Duration(0)
@@ -60,35 +62,36 @@ func sooner(s *Scenario, d time.Duration) *Scenario {
 	return &earlier
 }
 
-// differ returns the first thing of b that is not at the time that it has in a, or after that by least to most;
-// "" if there is none. What comes right before the end is not compared, nor are samples of the caches.
+// differ describes an observation of b that is not least to most later than the same observation of a. It
+// returns "" if there is none. It does not compare samples of the caches, and observations right before the
+// end.
 func differ(a, b *Record, s *Scenario, least, most time.Duration) string {
-	end := time.Duration(s.End) - 2*latest
+	end := time.Duration(s.End) - 2*maxDelay
 	left, right := timesOf(a), timesOf(b)
-	for what := range right {
-		if _, ok := left[what]; !ok && right[what][0] <= end {
-			return fmt.Sprintf("%s: at %v, not at all for the kubelet", what, right[what][0])
+	for text := range right {
+		if _, ok := left[text]; !ok && right[text][0] <= end {
+			return fmt.Sprintf("%s: at %v, and never for the kubelet", text, right[text][0])
 		}
 	}
-	for what, all := range left {
-		others := right[what]
+	for text, all := range left {
+		others := right[text]
 		for i, at := range all {
 			if at > end {
 				break
 			}
 			if i >= len(others) || others[i]-at < least || others[i]-at > most {
-				return fmt.Sprintf("%s: at %v for the kubelet, %v", what, all, others)
+				return fmt.Sprintf("%s: at %v for the kubelet, %v", text, all, others)
 			}
 		}
 		if len(others) > len(all) && others[len(all)] <= end {
-			return fmt.Sprintf("%s: at %v for the kubelet, %v", what, all, others)
+			return fmt.Sprintf("%s: at %v for the kubelet, %v", text, all, others)
 		}
 	}
 	return ""
 }
 
-// timesOf returns when each attempt, event and update was observed. An update counts if no other one of its key
-// follows soon: of those at one instant the record has only the last.
+// timesOf returns when each attempt, event and update was observed. It omits an update if another one of the
+// same key follows soon, because the record has only the last update of an instant.
 func timesOf(r *Record) map[string][]time.Duration {
 	next := make(map[string]time.Duration) // update of a key
 	times := make(map[string][]time.Duration)
@@ -96,12 +99,12 @@ func timesOf(r *Record) map[string][]time.Duration {
 		if o.update != "" {
 			at, ok := next[o.update]
 			next[o.update] = o.At
-			if ok && at-o.At <= 2*latest {
+			if ok && at-o.At <= 2*maxDelay {
 				continue
 			}
 		}
-		if o.update != "" || strings.HasPrefix(o.What, "attempt ") || strings.HasPrefix(o.What, "event ") {
-			times[o.What] = append(times[o.What], o.At)
+		if o.update != "" || strings.HasPrefix(o.Text, "attempt ") || strings.HasPrefix(o.Text, "event ") {
+			times[o.Text] = append(times[o.Text], o.At)
 		}
 	}
 	for _, all := range times {

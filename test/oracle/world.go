@@ -14,26 +14,26 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// world is the input of one side: the pods and their current statuses. Each side has its own,
-// since the results of UpdatePodStatus go back into it.
+// world is the input of one side: the pods and their current statuses. Each side has its own, because
+// UpdatePodStatus changes the statuses.
 type world struct {
 	store *manager.StatusStore // publishes the statuses; may be nil
 
 	mu   sync.Mutex // held while a pod's status is changed, and while a side reads it
 	pods []*podState
-	made []string // container IDs so far
+	ids  []string // all container IDs so far
 }
 
 type podState struct {
 	index  int
-	object *v1.Pod // its status is the one that was last published
+	object *v1.Pod // has the status of the last OpPublish
 	status v1.PodStatus
 	lost   bool           // the status source has no status of the pod
 	ids    map[string]int // how many IDs each container has had
 }
 
-// newWorld makes the pods of s. handler makes the handlers of network probes. Each new status goes
-// to store, unless that is nil.
+// newWorld makes the pods of s. handler makes the handlers of network probes. If store is not nil, each new
+// status is published to it.
 func newWorld(s *Scenario, handler networkHandler, store *manager.StatusStore) *world {
 	w := &world{store: store}
 	for i, p := range s.Pods {
@@ -48,7 +48,7 @@ func newWorld(s *Scenario, handler networkHandler, store *manager.StatusStore) *
 	return w
 }
 
-// podIndex returns the number in a pod's name.
+// podIndex returns the index of a pod by its name.
 func podIndex(name string) int { return mustAtoi(strings.TrimPrefix(name, "p")) }
 
 func podUID(i int) types.UID { return types.UID(fmt.Sprintf("uid-%d", i)) }
@@ -59,7 +59,7 @@ func containerID(pod int, name string, n int) string {
 	return fmt.Sprintf("%sp%d-%s-%d", idScheme, pod, name, n)
 }
 
-// publishLocked publishes a status of a pod, or that it has none.
+// publishLocked publishes a status of a pod, or its removal if the pod is lost.
 func (w *world) publishLocked(pod int, status v1.PodStatus) {
 	switch p := w.pods[pod]; {
 	case w.store == nil:
@@ -70,7 +70,8 @@ func (w *world) publishLocked(pod int, status v1.PodStatus) {
 	}
 }
 
-// podStatus is the status source of both sides, unless the statuses are published.
+// podStatus returns the status of a pod. It is the status source of both sides, unless the statuses are
+// published.
 func (w *world) podStatus(uid types.UID) (v1.PodStatus, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,9 +83,9 @@ func (w *world) podStatus(uid types.UID) (v1.PodStatus, bool) {
 	return v1.PodStatus{}, false
 }
 
-// sync calls update with the lock held, so that a worker that update triggers does not see a
-// status that is half changed. A worker to which statuses are published does not wait for the lock.
-// Then next is the status that update is expected to make, and is published before; else it is nil.
+// sync calls update with the lock held, so that a worker that update triggers does not see a partly changed
+// status. With published statuses a worker does not wait for the lock. In this case next is the status
+// that update is expected to make, and sync publishes it first; otherwise next is nil.
 func (w *world) sync(pod int, next *v1.PodStatus, update func(*v1.PodStatus)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,14 +132,14 @@ func (w *world) change(op Op) {
 	}
 }
 
-// changeLocked applies an op of one container.
+// changeLocked applies an op that changes the status of a container.
 func (w *world) changeLocked(op Op, p *podState, c *v1.ContainerStatus) {
 	switch op.Do {
 	case OpStart:
 		if !op.SameID || c.ContainerID == "" {
 			p.ids[c.Name]++
 			c.ContainerID = containerID(p.index, c.Name, p.ids[c.Name])
-			w.made = append(w.made, c.ContainerID)
+			w.ids = append(w.ids, c.ContainerID)
 		}
 		if c.State.Terminated != nil {
 			c.LastTerminationState = c.State
@@ -161,8 +162,8 @@ func (w *world) changeLocked(op Op, p *podState, c *v1.ContainerStatus) {
 	}
 }
 
-// containerStatus calls f with the status of the container. If there is none, it is added, in the
-// order of the spec.
+// containerStatus calls f with the status of a container. If there is none, it first adds one, in the order
+// of the spec.
 func (p *podState) containerStatus(name string, f func(*v1.ContainerStatus)) {
 	for _, l := range p.lists() {
 		at := slices.Index(l.names, name)
@@ -214,7 +215,7 @@ func names(containers []v1.Container) (names []string) {
 	return names
 }
 
-// object returns the pod with which op calls the manager. Each has another resource version.
+// object returns the pod that op passes to the manager. Each has a different resource version.
 func (w *world) object(op Op) *v1.Pod {
 	pod := w.pods[op.Pod].object.DeepCopy()
 	pod.ResourceVersion = op.At.String()
@@ -224,7 +225,7 @@ func (w *world) object(op Op) *v1.Pod {
 		pod.Spec.InitContainers = slices.DeleteFunc(pod.Spec.InitContainers, gone)
 	}
 	if op.Changed {
-		eachProbe(pod, func(p *v1.Probe) {
+		eachProbeSpec(pod, func(p *v1.Probe) {
 			p.PeriodSeconds++
 			p.FailureThreshold++
 		})
@@ -232,8 +233,8 @@ func (w *world) object(op Op) *v1.Pod {
 	return pod
 }
 
-// eachProbe calls f for every probe of pod.
-func eachProbe(pod *v1.Pod, f func(*v1.Probe)) {
+// eachProbeSpec calls f for every probe of pod.
+func eachProbeSpec(pod *v1.Pod, f func(*v1.Probe)) {
 	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for _, c := range list {
 			for _, p := range []*v1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
@@ -254,8 +255,8 @@ func setCondition(s *v1.PodStatus, t v1.PodConditionType, value string) {
 	s.Conditions = append(s.Conditions, condition)
 }
 
-// networkHandler makes the handler called kind for a probe, by the probe's name,
-// "p0/c1/readiness".
+// networkHandler makes the handler of a network probe. kind is Probe.Handler, and name is the probe's name,
+// such as "p0/c1/readiness".
 type networkHandler func(kind, name string) v1.ProbeHandler
 
 func podObject(i int, p Pod, network networkHandler) *v1.Pod {
@@ -316,8 +317,8 @@ func ruleSpec(r Rule) v1.ContainerRestartRule {
 	return rule
 }
 
-// probeSpec makes a probe. The command of an exec probe begins with the probe's name, for the
-// runner, and continues with variables in every form.
+// probeSpec makes a probe. The command of an exec probe begins with the probe's name, by which the runner
+// finds its script, and continues with variables in every form.
 func probeSpec(pod, container, kind string, p *Probe, network networkHandler) *v1.Probe {
 	if p == nil {
 		return nil

@@ -24,9 +24,9 @@ import (
 type agent struct {
 	cmd    *exec.Cmd
 	url    string
-	ended  chan struct{} // closed when it has ended
+	ended  chan struct{} // closed when the process has ended
 	client *http.Client
-	local  *http.Client // by the socket, for actions
+	local  *http.Client // over the Unix socket, for actions
 }
 
 // start starts an agent that writes to stdout and stderr, and waits until it listens. The caller
@@ -46,12 +46,12 @@ func (o *options) start(ctx context.Context, stdout, stderr *os.File, args ...st
 		}}},
 	}
 	a.cmd.Stdout, a.cmd.Stderr = stdout, stderr
-	temp := filepath.Join(o.temp, "tmp") // of the agents
+	temp := filepath.Join(o.temp, "tmp") // shared by all agents
 	if err := os.Mkdir(temp, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
 	a.cmd.Env = append(os.Environ(), "TMPDIR="+temp)
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program alone
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // keeps Ctrl-C from the agent
 	if err := a.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (o *options) start(ctx context.Context, stdout, stderr *os.File, args ...st
 	return nil, fmt.Errorf("the agent does not listen")
 }
 
-// runs reports whether the agent has not ended.
+// runs reports whether the process is running.
 func (a *agent) runs() bool {
 	select {
 	case <-a.ended:
@@ -87,7 +87,7 @@ func (a *agent) runs() bool {
 	}
 }
 
-// kill kills the agent if it has not ended.
+// kill kills the agent if it is running, and waits for its end.
 func (a *agent) kill() {
 	_ = a.cmd.Process.Kill() // does nothing if the agent has ended
 	<-a.ended
@@ -95,7 +95,7 @@ func (a *agent) kill() {
 	a.local.CloseIdleConnections()
 }
 
-// end sends SIGTERM, and reports how long the agent took to end.
+// end sends SIGTERM, waits for the end of the agent, and adds the time to r.
 func (a *agent) end(r *report) {
 	begin := time.Now()
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -118,7 +118,7 @@ type probeView struct {
 	Pod, Container, ContainerID, Kind, Handler, Result string
 
 	Paused  bool
-	Removed bool // in a stream
+	Removed bool // only in events of the stream
 	Spec    struct{ FailureThreshold int }
 	Last    *tick
 	History []tick
@@ -137,13 +137,14 @@ func (t *tick) end() time.Time {
 
 func (p *probeView) key() string { return p.Pod + "/" + p.Container + "/" + p.Kind }
 
-// probes asks for probes; query is "" or "?pod=…".
+// probes lists probes; query is "" or "?pod=…".
 func (a *agent) probes(query string) ([]probeView, error) {
 	all, _, err := a.page(query)
 	return all, err
 }
 
-// page asks for probes. next continues a list whose query has a limit; it is "" at the end.
+// page lists probes. If the query has a limit, next is the token for the next page; it is "" after the
+// last page.
 func (a *agent) page(query string) (items []probeView, next string, err error) {
 	err = a.ask("/api/v1/probes"+query, func(r io.Reader) error {
 		var list struct {
@@ -157,7 +158,7 @@ func (a *agent) page(query string) (items []probeView, next string, err error) {
 	return items, next, err
 }
 
-// list asks for probes; "" asks for all.
+// list lists probes. If query is "", it lists all of them, in pages.
 func (a *agent) list(query string) ([]probeView, error) {
 	if query == "" {
 		return a.allProbes()
@@ -165,7 +166,7 @@ func (a *agent) list(query string) ([]probeView, error) {
 	return a.probes(query)
 }
 
-// allProbes asks for all probes, in pages. The agent ends a response after 30 s.
+// allProbes lists all probes. It uses pages, because the agent ends a response after 30 s.
 func (a *agent) allProbes() (all []probeView, err error) {
 	for query := "?limit=500"; ; {
 		items, next, err := a.page(query)
@@ -202,7 +203,7 @@ func (a *agent) restarts() (map[string]int, error) {
 // pluginView is an item of /api/v1/plugins.
 type pluginView struct{ Name, Version, Error string }
 
-// plugin asks for a plugin.
+// plugin returns a plugin's status; the zero value if the agent has no such plugin.
 func (a *agent) plugin(name string) (pluginView, error) {
 	var all struct{ Items []pluginView }
 	err := a.ask("/api/v1/plugins", func(r io.Reader) error { return json.NewDecoder(r).Decode(&all) })
@@ -243,14 +244,14 @@ func (a *agent) act(probe, action string) error {
 	return nil
 }
 
-// size is the resources of the agent.
+// size is a sample of the agent's resources.
 type size struct {
 	at                                  time.Time
-	rss, heap, goroutines, fds, threads float64
+	rss, heap, goroutines, fds, threads float64 // rss and heap in bytes
 	cpu                                 time.Duration
 }
 
-// measure reads the resources of the agent from /proc.
+// measure reads the resources of the agent from /proc: all but heap and goroutines.
 func (a *agent) measure() (s size, err error) {
 	dir := fmt.Sprintf("/proc/%d/", a.cmd.Process.Pid)
 	rollup, err := os.ReadFile(dir + "smaps_rollup")
@@ -274,7 +275,7 @@ func (a *agent) measure() (s size, err error) {
 	return size{at: time.Now(), rss: kib * 1024, fds: float64(len(open)), threads: threads, cpu: cpu}, err
 }
 
-const hertz = 100 // USER_HZ on all of Go's platforms
+const hertz = 100 // USER_HZ on all platforms of Go
 
 // processOf returns the processor time and the number of threads of a process.
 func processOf(pid int) (cpu time.Duration, threads float64, err error) {
@@ -284,18 +285,18 @@ func processOf(pid int) (cpu time.Duration, threads float64, err error) {
 		return 0, 0, err
 	}
 	_, rest, _ := bytes.Cut(stat, []byte(") "))
-	fields := numbers(rest)                            // from the third field of proc_pid_stat(5) on
-	const utime, stime, count = 14 - 3, 15 - 3, 20 - 3 // of the fields
+	fields := numbers(rest)                            // fields[0] is field 3 of proc_pid_stat(5)
+	const utime, stime, count = 14 - 3, 15 - 3, 20 - 3 // indices in fields
 	if len(fields) <= count {
 		return 0, 0, fmt.Errorf("%s: %d fields", path, len(fields))
 	}
 	return ticks(fields[utime] + fields[stime]), fields[count], nil
 }
 
-// ticks returns a time in units of 1/hertz s.
+// ticks converts n units of 1/hertz s.
 func ticks(n float64) time.Duration { return time.Duration(n / hertz * float64(time.Second)) }
 
-// numbers returns the fields of a line; those that are no numbers are 0.
+// numbers returns the fields of a line as numbers, and 0 for fields that are not numbers.
 func numbers(line []byte) (all []float64) {
 	for field := range bytes.FieldsSeq(line) {
 		n, _ := strconv.ParseFloat(string(field), 64)
@@ -304,13 +305,13 @@ func numbers(line []byte) (all []float64) {
 	return all
 }
 
-// usage is the processor time of all that runs on the host.
+// usage is the processor time that these programs and the whole host have used, until at.
 type usage struct {
 	at                                time.Time
 	agent, targets, self, host, steal time.Duration
 }
 
-// usage returns the processor time so far.
+// usage returns the processor time used so far.
 func (w *world) usage() (u usage) {
 	u.at = time.Now()
 	u.agent, _, _ = processOf(w.agent.cmd.Process.Pid)
@@ -318,15 +319,15 @@ func (w *world) usage() (u usage) {
 	u.self, _, _ = processOf(os.Getpid())
 	text, _ := os.ReadFile("/proc/stat")
 	line, _, _ := bytes.Cut(text, []byte("\n"))
-	const user, nice, system, irq, softirq, steal = 1, 2, 3, 6, 7, 8 // of the fields, see proc_stat(5)
+	const user, nice, system, irq, softirq, steal = 1, 2, 3, 6, 7, 8 // indices in the line, see proc_stat(5)
 	if n := numbers(line); len(n) > steal {
 		u.host, u.steal = ticks(n[user]+n[nice]+n[system]+n[irq]+n[softirq]), ticks(n[steal])
 	}
 	return u
 }
 
-// since returns how many processors were used until to, for people, and those that none of these
-// programs used.
+// since describes how many processors were used between u and to. others is the number that programs
+// besides the agent, the targets and this one used.
 func (u usage) since(to usage) (text string, others float64) {
 	span := float64(to.at.Sub(u.at))
 	per := func(from, to time.Duration) float64 { return float64(to-from) / span }

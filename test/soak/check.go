@@ -13,21 +13,21 @@ import (
 
 func processors() int { return runtime.NumCPU() }
 
-// check compares what the agent tells with the log of the targets. It compares a total with the log
-// in so many scrapes at most, until there is one between two ticks.
+// check compares the agent's answers with the log of the targets. It compares the total of each probe in
+// at most the given number of scrapes, until one lies between two ticks of the probe.
 func (w *world) check(scrapes int) {
-	w.checkResults() // first: the lists have ticks that the stream has not
+	w.checkResults() // first: the lists have ticks that the stream has omitted
 	w.settle()
 	w.compareTotals(scrapes)
 	w.checkTicks()
 }
 
 const (
-	fewGaps   = 20               // pods with gaps that are asked for one by one
-	listEvery = 10 * time.Second // between two lists of all probes, if there are more
+	fewGaps   = 20               // up to so many pods with gaps are listed one by one
+	listEvery = 10 * time.Second // the least time between two lists of all probes that fill gaps
 )
 
-// settle settles the ledger, and asks for the lists of pods whose ticks the stream has not told.
+// settle settles the ledger, and lists the probes of pods whose ticks the stream has omitted.
 func (w *world) settle() {
 	gaps := w.ledger.settle()
 	var queries []string
@@ -49,14 +49,15 @@ func (w *world) settle() {
 		for i := range items {
 			w.merge(&items[i], begin)
 		}
-		w.asked.Add(1)
+		w.gapLists.Add(1)
 	}
 	if len(queries) > 0 {
 		w.ledger.settle()
 	}
 }
 
-// mayList reports whether the last list of all probes that filled gaps is old enough.
+// mayList reports whether the last list of all probes that filled gaps is older than listEvery. If so, it
+// records a new one.
 func (w *world) mayList() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +68,7 @@ func (w *world) mayList() bool {
 	return true
 }
 
-// merge adds the ticks of an item of a list to the ledger.
+// merge adds the ticks of an item of a list to the ledger. The list was requested at asked.
 func (w *world) merge(p *probeView, asked time.Time) {
 	if key, ok := w.keys[p.key()]; ok {
 		w.ledger.do(key, func(a *account) {
@@ -78,7 +79,7 @@ func (w *world) merge(p *probeView, asked time.Time) {
 	}
 }
 
-// skippedLocked returns the ticks that the agent has skipped, by reason.
+// skippedLocked returns the number of ticks that the agent has skipped, by reason.
 func (w *world) skippedLocked() string {
 	var all []string
 	for name, value := range w.scraped.values {
@@ -90,11 +91,11 @@ func (w *world) skippedLocked() string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// maxStalls is the part of all ticks that may be repeated, or end without a result, because the agent
-// did not run. A run with more of them shows nothing: the host is too busy for its load.
+// maxStalls is the fraction of all ticks that may be repeated, or end without a result, because the agent
+// did not run. A soak with more of them proves nothing: the host is too busy for the load.
 const maxStalls = 0.001
 
-// checkTicks checks that no tick was lost or doubled, and that each is what its target has seen.
+// checkTicks checks that no tick was lost or doubled, and that each has the result of its target.
 func (w *world) checkTicks() {
 	t := w.ledger.tally(w.slack())
 	w.mu.Lock()
@@ -106,22 +107,22 @@ func (w *world) checkTicks() {
 	count(t.doubled, "ticks doubled", such("doubled"))
 	count(t.tardy, "ticks a period late", such("tardy"))
 	count(t.stale, "attempts after a change, a pause or a removal", such("stale"))
-	count(t.untold, "attempts of ticks that the agent does not tell", "skipped by the agent: "+skipped+"; "+such("untold"))
+	count(t.unreported, "attempts of ticks that the agent does not report", "skipped by the agent: "+skipped+"; "+such("unreported"))
 	count(t.unseen, "ticks that no target has seen", such("unseen"))
 	count(t.errors, "ticks with an error", such("errors"))
-	count(t.wrong, "ticks whose result is not that of the target", such("wrong"))
-	count(t.misjudge, "decided results that are not those of the model", such("misjudged"))
+	count(t.wrong, "ticks whose result differs from the target's", such("wrong"))
+	count(t.misjudged, "decided results that differ from the model's", such("misjudged"))
 	count(t.strays, "connections of no probe", "of an unknown address or port")
-	count(t.trouble, "times that the targets had no descriptors", "their limit is that of this program")
+	count(t.trouble, "times that the targets had no descriptors", "they have the limit of this program")
 	if n := t.stalls + t.retries; n > int(maxStalls*float64(t.matches.ticks)) {
-		count(n, "attempts in vain because the agent did not run", "the host is too busy for this load")
+		count(n, "failed attempts because the agent did not run", "the host is too busy for this load")
 	}
 }
 
 // compareTotals compares prober_probe_total of every exact probe with the ticks that the ledger has
-// settled: in a scrape between two ticks, while no attempt is under way, both must be equal. In any
-// other scrape the total must lie between the counts of the ledger before and after it. It makes so
-// many scrapes at most until each probe had one between two ticks.
+// settled. In a scrape between two ticks, while no attempt is running, both must be equal. In any
+// other scrape the total must lie between the counts of the ledger before and after it. compareTotals
+// scrapes until each probe had a scrape between two ticks, at most the given number of times.
 func (w *world) compareTotals(scrapes int) {
 	left := w.ledger.balances()
 	all, wrong, example := len(left), 0, ""
@@ -159,16 +160,16 @@ func (w *world) compareTotals(scrapes int) {
 	w.compared += all - len(left)
 	w.bounded = len(left)
 	w.mu.Unlock()
-	w.report.count(wrong, "totals of prober_probe_total that are not the ticks of the probe", "such as "+example)
+	w.report.count(wrong, "totals of prober_probe_total that differ from the ticks of the probe", "such as "+example)
 }
 
-// compare compares the total of a metric with the balances before and after it was scraped, and
-// returns a text if it is wrong. equal reports whether the scrape was between two ticks, so that only
-// one total is right.
+// compare compares the total of a metric with the balances before and after the scrape. wrong describes
+// the difference; it is "" if the total is right. equal reports whether the scrape was between two
+// ticks, so that only one total is right.
 func (a *account) compare(got total, before, after balance) (equal bool, wrong string) {
 	least, most := before.total, after.total
 	if equal = before.quiet && after.quiet && before.ticks == after.ticks; !equal {
-		most = most.plus(total{after.more, after.more})
+		most = most.plus(total{after.pending, after.pending})
 	}
 	base := bounds{a.base.least.atLeast(got.minus(most)), a.base.most.atMost(got.minus(least))}
 	if base.least.all > base.most.all || base.least.failed > base.most.failed {
@@ -178,8 +179,8 @@ func (a *account) compare(got total, before, after balance) (equal bool, wrong s
 	return equal, ""
 }
 
-// checkResults compares the decided result and the past ticks of every probe with what the model says
-// after the log of the targets.
+// checkResults lists all probes, adds their past ticks to the ledger, and compares their decided results
+// with the state of their targets. settle compares exact probes tick by tick.
 func (w *world) checkResults() {
 	begin := time.Now()
 	items, err := w.agent.allProbes()
@@ -211,15 +212,15 @@ func (w *world) checkResults() {
 	w.checkStream(items)
 }
 
-// checkResult compares one item. It returns what is wrong in general, and an example; "" if nothing
-// is. The list was asked for at begin. The gate has been closed or open for so long.
+// checkResult compares one item of a list that was requested at begin. It returns the kind of fault and an
+// example, or "" if there is no fault. The gate has been closed, or else open, for the time stable.
 func (w *world) checkResult(p *probeView, begin time.Time, closed bool, stable time.Duration) (what, example string) {
 	pod, ok := podNumber(p.Pod)
 	if !ok {
 		return w.checkOdd(p)
 	}
 	key, seen := w.keys[p.key()]
-	if role := roleOf(pod); role == going || !seen || p.Last == nil {
+	if role := roleOf(pod); role == recreated || !seen || p.Last == nil {
 		return "", ""
 	}
 	w.ledger.do(key, func(a *account) {
@@ -231,7 +232,7 @@ func (w *world) checkResult(p *probeView, begin time.Time, closed bool, stable t
 				return
 			}
 			if (p.Result == "success") == closed {
-				what, example = "results that are not those of the gate", fmt.Sprintf("%s is %s, gate closed: %v for %v", p.key(), p.Result, closed, stable)
+				what, example = "results that do not match the gate", fmt.Sprintf("%s is %s, gate closed: %v for %v", p.key(), p.Result, closed, stable)
 			}
 		case p.Result != "success":
 			what, example = "false results of healthy targets", fmt.Sprintf("%s is %s: %+v", p.key(), p.Result, *p.Last)
@@ -240,8 +241,8 @@ func (w *world) checkResult(p *probeView, begin time.Time, closed bool, stable t
 	return what, example
 }
 
-// stalled reports whether one of the last ticks of a probe decided nothing, because the agent did not
-// run.
+// stalled reports whether a tick in the history of a probe ended without a result, because the agent did
+// not run.
 func stalled(p *probeView) bool {
 	return slices.ContainsFunc(p.History, func(t tick) bool { return strings.HasPrefix(t.Error, hostStall) })
 }

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// limit is how long the API may take to show a change.
-	limit = 15 * time.Second
-	// undone is how long after a change an attempt of the time before may still reach its target.
-	undone = 500 * time.Millisecond
+	// changeLimit is how long the API may take to show a change.
+	changeLimit = 15 * time.Second
+	// attemptGrace is how long after a change an attempt from before it may still reach its target.
+	attemptGrace = 500 * time.Millisecond
 )
 
-// writeFile writes a manifest: the pods of it that are not absent, and most of them unchanged.
+// writeFile writes a manifest with its pods, except the absent ones. Most of them are unchanged.
 func (w *world) writeFile(file int) error {
 	var docs []string
 	for pod := file * filePods; pod < min((file+1)*filePods, w.pods); pod++ {
@@ -33,28 +33,28 @@ func (w *world) writeFile(file int) error {
 	return putFile(filepath.Join(w.manifests, fmt.Sprintf("pods-%05d.yaml", file)), []byte(strings.Join(docs, "---\n")))
 }
 
-// churn changes a manifest each second, or so seldom that no change overtakes the one before it. It
-// changes a pod, removes or adds one, or does both.
+// churn changes a manifest each second, or less often: a manifest is not changed again within twice
+// changeLimit. A change modifies one pod, or removes or adds another, or both.
 func (w *world) churn(ctx context.Context) {
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	files := w.files()
-	every(ctx, max(time.Second, 2*limit/time.Duration(files)), func(i int) {
+	every(ctx, max(time.Second, 2*changeLimit/time.Duration(files)), func(i int) {
 		file := i % files
 		base := file * filePods
-		changes, goes := base+7, base+13
-		if goes >= w.pods {
+		changed, recreated := base+7, base+13
+		if recreated >= w.pods {
 			return
 		}
 		action := (i + i/files) % 3
 		if action != 0 {
-			w.generations[changes]++
-			w.open(changes, w.generations[changes])
+			w.generations[changed]++
+			w.expectAttempts(changed, w.generations[changed])
 		}
 		if action != 1 {
-			w.absent[goes] = !w.absent[goes]
-			if !w.absent[goes] {
-				w.open(goes, 0)
+			w.absent[recreated] = !w.absent[recreated]
+			if !w.absent[recreated] {
+				w.expectAttempts(recreated, 0)
 			}
 		}
 		begin := time.Now()
@@ -62,31 +62,32 @@ func (w *world) churn(ctx context.Context) {
 			w.report.fault("%v", err)
 			return
 		}
-		if generation := w.generations[changes]; action != 0 {
-			waiting.Go(func() { w.awaitChange(ctx, begin, changes, generation) })
+		if generation := w.generations[changed]; action != 0 {
+			waiting.Go(func() { w.awaitChange(ctx, begin, changed, generation) })
 		}
-		if gone := w.absent[goes]; action != 1 {
-			waiting.Go(func() { w.awaitMove(ctx, begin, goes, gone) })
+		if absent := w.absent[recreated]; action != 1 {
+			waiting.Go(func() { w.awaitPresence(ctx, begin, recreated, absent) })
 		}
 	})
 }
 
-// open expects attempts of a pod in its generation.
-func (w *world) open(pod, generation int) {
+// expectAttempts makes the ledger accept attempts of all probes of a generation of a pod.
+func (w *world) expectAttempts(pod, generation int) {
 	for _, p := range w.layout.probesOf(pod, generation) {
 		w.ledger.do(keyOf(pod, p.port), func(a *account) { a.closed = 0 })
 	}
 }
 
-// shut expects no attempts of ports of a pod, from shortly after shown on.
-func (w *world) shut(pod int, shown time.Time, all ...port) {
-	for _, p := range all {
-		w.ledger.do(keyOf(pod, p), func(a *account) { a.closed = shown.Add(undone).UnixNano() })
+// expectNoAttempts makes the ledger count attempts on ports of a pod as stale, from attemptGrace after
+// shown.
+func (w *world) expectNoAttempts(pod int, shown time.Time, unused ...port) {
+	for _, p := range unused {
+		w.ledger.do(keyOf(pod, p), func(a *account) { a.closed = shown.Add(attemptGrace).UnixNano() })
 	}
 }
 
-// awaitChange waits until the API shows a generation of a pod. Then attempts go to its new ports, and
-// none to the old ones.
+// awaitChange waits until the API shows a generation of a pod. From then on, attempts must go to its new
+// ports, and none to the old ones.
 func (w *world) awaitChange(ctx context.Context, begin time.Time, pod, generation int) {
 	ok := w.applied.await(ctx, begin, fmt.Sprintf("%s generation %d", podName(pod), generation), func() (bool, error) {
 		items, err := w.agent.probes("?container=web&kind=readiness&pod=" + podName(pod))
@@ -97,20 +98,21 @@ func (w *world) awaitChange(ctx context.Context, begin time.Time, pod, generatio
 	}
 	shown := time.Now()
 	now, before := w.layout.probesOf(pod, generation), w.layout.probesOf(pod, generation-1)
-	w.shut(pod, shown, before[1].port, before[2].port)
+	w.expectNoAttempts(pod, shown, before[1].port, before[2].port)
 	w.expect(ctx, keyOf(pod, now[1].port), begin, now[1].period+2*time.Second, podName(pod)+" was changed")
 }
 
-// awaitMove waits until the API shows that a pod is gone, or there.
-func (w *world) awaitMove(ctx context.Context, begin time.Time, pod int, gone bool) {
-	ok := w.applied.await(ctx, begin, fmt.Sprintf("%s gone: %v", podName(pod), gone), func() (bool, error) {
+// awaitPresence waits until the API shows that a pod is absent or present. From then on, it must have no
+// attempts, or at least one.
+func (w *world) awaitPresence(ctx context.Context, begin time.Time, pod int, absent bool) {
+	ok := w.applied.await(ctx, begin, fmt.Sprintf("%s absent: %v", podName(pod), absent), func() (bool, error) {
 		items, err := w.agent.probes("?pod=" + podName(pod))
-		return gone && len(items) == 0 || !gone && len(items) == podProbes, err
+		return absent && len(items) == 0 || !absent && len(items) == podProbes, err
 	})
 	if !ok {
 		return
 	}
-	if !gone {
+	if !absent {
 		within := w.layout.probesOf(pod, 0)[5].period + 2*time.Second
 		w.expect(ctx, keyOf(pod, portDBReady), begin, within, podName(pod)+" was added")
 		return
@@ -118,16 +120,15 @@ func (w *world) awaitMove(ctx context.Context, begin time.Time, pod int, gone bo
 	shown := time.Now()
 	for _, p := range w.layout.probesOf(pod, 0) {
 		if !p.unseen {
-			w.shut(pod, shown, p.port)
+			w.expectNoAttempts(pod, shown, p.port)
 		}
 	}
 }
 
-// expect waits for an attempt of a probe after begin. It is a fault if none comes in the time.
+// expect waits for an attempt of a probe after begin. It reports a fault if there is none in the time
+// within.
 func (w *world) expect(ctx context.Context, key uint32, begin time.Time, within time.Duration, why string) {
-	w.missed.Lock()
-	w.missed.asked++
-	w.missed.Unlock()
+	w.expected.Add(1)
 	for giveUp := time.Now().Add(within); ; {
 		var last int64
 		w.ledger.do(key, func(a *account) { last = a.last })
@@ -135,7 +136,7 @@ func (w *world) expect(ctx context.Context, key uint32, begin time.Time, within 
 			return
 		}
 		if time.Now().After(giveUp) {
-			w.report.fault("%s, and no attempt came in %v", why, within)
+			w.report.fault("%s, and no attempt followed within %v", why, within)
 			return
 		}
 		select {
@@ -146,8 +147,8 @@ func (w *world) expect(ctx context.Context, key uint32, begin time.Time, within 
 	}
 }
 
-// act pauses, resumes and triggers the readiness probes of the containers db of some pods. Two calls,
-// with the parts 0 and 1, have the pods of every other manifest each.
+// act pauses, resumes and triggers the readiness probe of the container db, in one pod of every other
+// manifest: in the even ones if part is 0, in the odd ones if it is 1.
 func (w *world) act(ctx context.Context, part int) {
 	var pods []int
 	for file := part; file < w.files(); file += 2 {
@@ -172,7 +173,7 @@ func (w *world) act(ctx context.Context, part int) {
 		if _, ok := do("pause"); !ok {
 			return
 		}
-		w.shut(pod, time.Now(), portDBReady)
+		w.expectNoAttempts(pod, time.Now(), portDBReady)
 		select {
 		case <-ctx.Done():
 		case <-time.After(4 * time.Second):
@@ -186,7 +187,7 @@ func (w *world) act(ctx context.Context, part int) {
 	})
 }
 
-// makeVersions makes two versions of the redis plugin.
+// makeVersions builds two versions of the redis plugin.
 func (w *world) makeVersions() error {
 	manifest, err := os.ReadFile("examples/plugins/redis/plugin.yaml")
 	if err != nil {
@@ -205,8 +206,8 @@ func (w *world) makeVersions() error {
 	return nil
 }
 
-// churnPlugin replaces the redis plugin every ten seconds: by a valid version, and then by an invalid
-// file. Probes go on with the last valid version.
+// churnPlugin replaces the redis plugin every ten seconds, by a valid version and an invalid file in turn.
+// The agent must keep the last valid version.
 func (w *world) churnPlugin(ctx context.Context) {
 	path := filepath.Join(w.plugins, "redis.wasm")
 	every(ctx, 10*time.Second, func(i int) {
@@ -233,7 +234,7 @@ func (w *world) churnPlugin(ctx context.Context) {
 	})
 }
 
-// latencies are the times until changes were shown.
+// latencies are the times until the agent showed changes.
 type latencies struct {
 	mu     sync.Mutex
 	all    durations
@@ -243,7 +244,7 @@ type latencies struct {
 }
 
 // await calls shown until it returns true, and records the time since begin. It reports whether shown
-// has returned true. A wait that ctx ends before the limit does not count.
+// has returned true. A wait that ctx ends before changeLimit is not recorded.
 func (l *latencies) await(ctx context.Context, begin time.Time, what string, shown func() (bool, error)) bool {
 	for {
 		ok, err := shown()
@@ -253,40 +254,40 @@ func (l *latencies) await(ctx context.Context, begin time.Time, what string, sho
 			l.errors++
 			l.last = err
 		}
-		over := ok || took > limit && ctx.Err() != nil || took > patience
+		over := ok || took > changeLimit && ctx.Err() != nil || took > patience
 		if over {
 			l.all = append(l.all, took)
-			if took > limit {
+			if took > changeLimit {
 				l.late = append(l.late, fmt.Sprintf("%s after %v (shown: %v)", what, took.Round(time.Millisecond), ok))
 			}
 		}
 		l.mu.Unlock()
-		if over || ctx.Err() != nil && took <= limit {
+		if over || ctx.Err() != nil && took <= changeLimit {
 			return ok
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
 }
 
-func (l *latencies) note(took time.Duration) {
+func (l *latencies) record(took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, took)
 }
 
-// report adds the times to r. None are a fault, unless the soak was cut.
-func (l *latencies) report(r *report, cut bool, name string) {
+// report adds the times to r. It reports a fault if there are none and the soak was not interrupted.
+func (l *latencies) report(r *report, interrupted bool, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.all) == 0 {
-		if !cut {
+		if !interrupted {
 			r.fault("%s: no measurement", name)
 		}
 		return
 	}
-	r.add(name, "%v; %d above %v", l.all, len(l.late), limit)
+	r.add(name, "%v; %d above %v", l.all, len(l.late), changeLimit)
 	if len(l.late) > 0 {
-		r.fault("%s: %d of %d later than %v, first %q", name, len(l.late), len(l.all), limit, l.late[:min(3, len(l.late))])
+		r.fault("%s: %d of %d later than %v, first %q", name, len(l.late), len(l.all), changeLimit, l.late[:min(3, len(l.late))])
 	}
 	if l.errors > 0 {
 		r.fault("%s: %d requests failed, last: %v", name, l.errors, l.last)

@@ -20,12 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killed is an agent that is killed again and again, with what it is given.
+// killed has the arguments and the state of the agents that are killed.
 type killed struct {
 	*options
 	report  *report
 	targets oddTargets
-	mark    string // in the environment of local processes
+	mark    string // in the environment of all local processes
 	state   string // folder
 	args    []string
 	devnull *os.File
@@ -36,8 +36,8 @@ type killed struct {
 	ends, ups latencies
 }
 
-// runKills kills an agent again and again. Each time every process that it has started ends, and the
-// next agent restores the results of external targets.
+// runKills kills an agent again and again. After each kill, every process that the agent started must
+// end, and the next agent must restore the results of external targets.
 func runKills(ctx context.Context, o *options, r *report) error {
 	var c children
 	defer c.end()
@@ -53,7 +53,7 @@ func runKills(ctx context.Context, o *options, r *report) error {
 	defer k.devnull.Close()
 	done := 0
 	for ; done < o.kills && ctx.Err() == nil && r.passed(); done++ {
-		if err := k.once(ctx); err != nil {
+		if err := k.killOnce(ctx); err != nil {
 			return fmt.Errorf("kill %d: %w", done, err)
 		}
 	}
@@ -65,7 +65,7 @@ func runKills(ctx context.Context, o *options, r *report) error {
 	if err := k.checkRestored(a); err != nil {
 		return err
 	}
-	if err := k.tell("open"); err != nil {
+	if err := k.setGate("open"); err != nil {
 		return err
 	}
 	if _, err := k.awaitAll(ctx, a); err != nil {
@@ -80,8 +80,8 @@ func runKills(ctx context.Context, o *options, r *report) error {
 		r.fault("%d files and folders are left in TMPDIR, %v", len(left), err)
 	}
 	r.add("kills", "%d, with %d processes; results restored %d times", done, k.processes, k.restored)
-	r.add("until all were probed", "%v", k.ups.all)
-	r.add("until none was left", "%v", k.ends.all)
+	r.add("from start to all probed", "%v", k.ups.all)
+	r.add("from kill to no processes", "%v", k.ends.all)
 	return nil
 }
 
@@ -110,8 +110,8 @@ func (k *killed) start(ctx context.Context) (*agent, error) {
 	return k.options.start(ctx, k.devnull, k.devnull, k.args...)
 }
 
-// once starts an agent, checks what it has restored, and kills it when everything runs.
-func (k *killed) once(ctx context.Context) error {
+// killOnce starts an agent, checks the results that it has restored, and kills it when all processes run.
+func (k *killed) killOnce(ctx context.Context) error {
 	begin := time.Now()
 	a, err := k.start(ctx)
 	if err != nil {
@@ -123,14 +123,14 @@ func (k *killed) once(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := k.tell("open"); err != nil {
+	if err := k.setGate("open"); err != nil {
 		return err
 	}
 	if k.ids, err = k.awaitAll(ctx, a); err != nil {
 		return err
 	}
-	k.ups.note(time.Since(begin))
-	if err := k.tell("shut"); err != nil { // the next agent cannot probe what it restores
+	k.ups.record(time.Since(begin))
+	if err := k.setGate("shut"); err != nil { // so the next agent can have results by restoring alone
 		return err
 	}
 	time.Sleep(rand.N(300 * time.Millisecond))
@@ -140,7 +140,7 @@ func (k *killed) once(ctx context.Context) error {
 	}
 	pids := append(marked(k.mark), strays...)
 	k.processes += len(pids)
-	fds := open(pids)
+	fds := openProcesses(pids)
 	if err := a.cmd.Process.Kill(); err != nil {
 		return err
 	}
@@ -154,12 +154,12 @@ func (k *killed) once(ctx context.Context) error {
 			return fmt.Errorf("processes started late: %v", marked(k.mark))
 		}
 	}
-	k.ends.note(time.Since(at))
+	k.ends.record(time.Since(at))
 	return nil
 }
 
-// killedPods has containers, exec probes and a plugin that start processes, some in sessions of
-// their own, and external targets whose results are saved.
+// killedPods returns the manifests of two pods. Their containers, exec probes and plugin start processes,
+// some in sessions of their own. The results of the external targets are saved.
 func killedPods(mark string, all oddTargets) string {
 	local := fmt.Sprintf(oddPod, "local", `
       forker: {liveness: {exec: {command: [sh, -c, "setsid sleep 10000 & wait"]}, period: 10ms, timeout: 1h}}`, fmt.Sprintf(`
@@ -180,12 +180,12 @@ func killedPods(mark string, all oddTargets) string {
 	return local + "---\n" + external
 }
 
-// least is the number of processes of these pods with the mark: six sleeps of forker, one of plain,
-// and two of each exec probe.
-const least = 6 + 1 + 2*2
+// minMarked is the least number of processes of these pods with the mark: six sleeps of forker, one of
+// plain, and two of each exec probe.
+const minMarked = 6 + 1 + 2*2
 
-// awaitAll waits until all processes run and the results of the gate were saved, and
-// returns the IDs of its containers.
+// awaitAll waits until all processes run and the results of the gate are saved. It returns the container
+// ID of each probe of the gate, by probe.
 func (k *killed) awaitAll(ctx context.Context, a *agent) (map[string]string, error) {
 	var why string
 	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp) && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
@@ -202,7 +202,7 @@ func (k *killed) awaitAll(ctx context.Context, a *agent) (map[string]string, err
 			strays = strays || p.Container == "plugin" && p.Last != nil && p.Last.Result == "success"
 		}
 		running, saved := len(marked(k.mark)), k.saved()
-		if len(ids) == 2 && strays && running >= least && saved {
+		if len(ids) == 2 && strays && running >= minMarked && saved {
 			return ids, nil
 		}
 		why = fmt.Sprintf("%d results of the gate, plugin %v, %d processes, saved %v", len(ids), strays, running, saved)
@@ -221,7 +221,7 @@ func (k *killed) saved() bool {
 	return successes >= 2
 }
 
-// strays returns the IDs of the processes that the plugin has started, from its output.
+// strays returns the IDs of the processes that the plugin has started. The plugin prints them.
 func (a *agent) strays() (pids []int, err error) {
 	items, err := a.probes("?pod=external&container=plugin")
 	if err != nil {
@@ -243,7 +243,7 @@ func (a *agent) strays() (pids []int, err error) {
 	return pids, nil
 }
 
-// checkRestored checks that a new agent has the results of the last one.
+// checkRestored checks that an agent has the results of the agent before it.
 func (k *killed) checkRestored(a *agent) error {
 	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); {
 		items, err := a.probes("?pod=external&container=gate")
@@ -251,7 +251,7 @@ func (k *killed) checkRestored(a *agent) error {
 			return err
 		}
 		known := 0
-		for _, p := range items { // none before the manifests are applied
+		for _, p := range items { // empty until the manifests are applied
 			if p.Result != "success" || p.ContainerID != "" && p.ContainerID != k.ids[p.key()] {
 				k.report.fault("restored: %s is %s of %s, was success of %s", p.key(), p.Result, p.ContainerID, k.ids[p.key()])
 			}
@@ -267,15 +267,16 @@ func (k *killed) checkRestored(a *agent) error {
 	return errors.New("restored: some probes are missing")
 }
 
-// tell opens or shuts the gate.
-func (k *killed) tell(what string) error {
-	return ask(http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d/%s", k.targets.HTTP, what), func(io.Reader) error { return nil })
+// setGate opens or shuts the gate; action is "open" or "shut".
+func (k *killed) setGate(action string) error {
+	return ask(http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d/%s", k.targets.HTTP, action), func(io.Reader) error { return nil })
 }
 
-// open returns descriptors of processes. Unlike process IDs, they are not reused.
-func open(pids []int) (fds []int) {
+// openProcesses returns descriptors of processes, see pidfd_open(2). Unlike process IDs, they are not
+// reused.
+func openProcesses(pids []int) (fds []int) {
 	for _, pid := range pids {
-		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // else it has ended
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // otherwise the process has ended
 			fds = append(fds, fd)
 		}
 	}
@@ -284,14 +285,15 @@ func open(pids []int) (fds []int) {
 
 // kill kills processes that an agent has left, and returns descriptors of them.
 func kill(pids []int) (fds []int) {
-	fds = open(pids)
+	fds = openProcesses(pids)
 	for _, fd := range fds {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
 	return fds
 }
 
-// awaitEnd waits for the end of processes, and returns how many it had to kill.
+// awaitEnd waits 30 s for the end of processes and closes their descriptors. It kills the remaining ones,
+// and returns their number.
 func awaitEnd(fds []int) (left int) {
 	giveUp := time.Now().Add(30 * time.Second)
 	for _, fd := range fds {
@@ -327,8 +329,8 @@ func marked(mark string) (pids []int) {
 	return pids
 }
 
-// runPipe is `prober run 2>&1 | head -1`: the agent goes on when the reader of its log and of its
-// containers' output has ended. SIGTERM ends it with the grace period of its containers.
+// runPipe is `prober run 2>&1 | head -1`: the agent must keep running after the reader of its log and of
+// its containers' output has ended. SIGTERM must end it after the grace period of its containers.
 func runPipe(ctx context.Context, o *options, r *report) error {
 	dir := filepath.Join(o.temp, "pipe")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -361,7 +363,7 @@ func runPipe(ctx context.Context, o *options, r *report) error {
 	select {
 	case <-a.ended:
 		r.fault("the agent ended with its reader: %v", a.cmd.ProcessState)
-	case <-time.After(5 * time.Second): // a hundred lines are lost meanwhile
+	case <-time.After(5 * time.Second): // the containers write a hundred lines in this time
 		items, err := a.probes("")
 		if err != nil || len(items) != 1 || items[0].Result != "success" {
 			r.fault("without a reader: %+v, %v", items, err)

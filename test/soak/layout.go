@@ -13,8 +13,8 @@ const (
 	filePods  = 20 // pods of a manifest
 )
 
-// port is one of the ports of the targets. The address that a connection was made to and its port
-// identify the probe.
+// port is one of the ports of the targets. The destination address and port of a connection identify the
+// probe.
 type port uint8
 
 const (
@@ -34,17 +34,17 @@ const (
 	portFaultyGRPC
 	ports
 
-	portUnseen = ports // identifies the probe of a pod that the targets do not see
+	portUnseen = ports // identifies the probe of a pod that makes no connection
 )
 
-// role is what happens to a pod.
+// role says which actions a pod is subject to.
 type role uint8
 
 const (
-	steady   role = iota
-	changing      // the probes of its container web change
-	going         // it is removed and added again
-	acted         // the readiness probe of its container db is triggered, paused and resumed
+	steady    role = iota
+	changing       // the probes of its container web change
+	recreated      // it is removed and added again
+	acted          // the readiness probe of its container db is triggered, paused and resumed
 )
 
 func roleOf(pod int) role {
@@ -52,7 +52,7 @@ func roleOf(pod int) role {
 	case 7:
 		return changing
 	case 13:
-		return going
+		return recreated
 	case 3:
 		return acted
 	}
@@ -64,21 +64,21 @@ type probe struct {
 	container, kind string
 	handler         string // the v1.ProbeHandler, or the plugin
 	port            port
-	unseen          bool // the targets do not see its attempts
-	exact           bool // nothing changes it: every tick of it is expected
+	unseen          bool // its attempts make no connection to the targets
+	exact           bool // nothing changes it, so all of its ticks can be predicted
 	faulty          bool // behind the fault proxy
 	period, timeout time.Duration
 	success, fail   int // thresholds
 }
 
-// layout says which probes there are.
+// layout generates the probes of all pods.
 type layout struct {
-	// pace multiplies periods, so that more than [fullLoad] probes are no more load.
+	// pace multiplies periods, so that more than [fullLoad] probes do not increase the load.
 	pace time.Duration
 }
 
-// fullLoad is the number of probes with the shortest periods: about 400 ticks a second. More ticks than
-// that left no time of two processors for what else happens to the agent.
+// fullLoad is the number of probes up to which periods are the shortest: about 400 ticks a second. With
+// more ticks a second, two processors have no time left for the agent's other work.
 const fullLoad = 2500
 
 func layoutOf(probes int) layout { return layout{time.Duration((probes + fullLoad - 1) / fullLoad)} }
@@ -110,7 +110,7 @@ func (l layout) probesOf(pod, generation int) []probe {
 		if generation%2 == 1 {
 			all[1].port, all[2].port = portReadyNext, portLiveNext
 		}
-	case going:
+	case recreated:
 		for i := range all {
 			all[i].exact = false
 		}
@@ -120,7 +120,7 @@ func (l layout) probesOf(pod, generation int) []probe {
 	return all
 }
 
-// auxiliary returns the last probe of a pod, which is not the same in all of them.
+// auxiliary returns the last probe of a pod. Its handler depends on the pod.
 func auxiliary(pod int) probe {
 	switch p := (probe{container: "aux", kind: "readiness"}); pod % podProbes {
 	case 0:
@@ -141,8 +141,8 @@ func auxiliary(pod int) probe {
 	}
 }
 
-// schedule sets the period, timeout and thresholds of p, by its hash. Attempts end before the next
-// tick is due.
+// schedule sets the period, timeout and thresholds of p from its hash h. The timeout ends an attempt
+// before the next tick is due.
 func (p *probe) schedule(pace time.Duration, h uint64) {
 	part := h % 100
 	switch {
@@ -168,7 +168,7 @@ func (p *probe) schedule(pace time.Duration, h uint64) {
 	}
 }
 
-// hash returns a number that looks random, the same in each run.
+// hash returns a pseudorandom number that is the same in each run.
 func hash(a, b int) uint64 {
 	x := uint64(a)<<32 + uint64(b) + 0x9e3779b97f4a7c15 // splitmix64
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -178,7 +178,7 @@ func hash(a, b int) uint64 {
 
 func podName(pod int) string { return fmt.Sprintf("p-%05d", pod) }
 
-// podNumber returns the number of a pod by its name; false if it is none of probesOf.
+// podNumber returns the number of a pod by its name. ok is false for odd pods.
 func podNumber(name string) (pod int, ok bool) {
 	n, err := fmt.Sscanf(name, "p-%05d", &pod)
 	return pod, err == nil && n == 1
@@ -187,11 +187,11 @@ func podNumber(name string) (pod int, ok bool) {
 // address returns the address of a pod, on the loopback interface.
 func address(pod int) [4]byte { return [4]byte{127, 77, byte(pod >> 8), byte(pod)} }
 
-// manifest returns the text of a pod.
+// manifest returns the manifest of a pod.
 func (l layout) manifest(all *targets, pod, generation int) string {
 	var containers, annotation strings.Builder
 	probes := l.probesOf(pod, generation)
-	for i, p := range probes { // those of a container follow each other
+	for i, p := range probes { // sorted by container
 		text, plugin := all.text(p)
 		if i == 0 || probes[i-1].container != p.container {
 			fmt.Fprintf(&containers, "  - name: %s\n", p.container)
@@ -218,7 +218,8 @@ metadata:
 %s`, podName(pod), ip[0], ip[1], ip[2], ip[3], annotation.String(), containers.String())
 }
 
-// text returns a probe as a line of its container, or of the annotation if its handler is a plugin.
+// text returns a probe as a line of its container, or as a line of the annotation if its handler is a
+// plugin.
 func (all *targets) text(p probe) (line string, plugin bool) {
 	number, field := 0, ""
 	if !p.unseen {

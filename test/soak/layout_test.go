@@ -13,8 +13,8 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// TestManifestsHaveTheProbes compares the manifests with the probes that the ledger expects.
-func TestManifestsHaveTheProbes(t *testing.T) {
+// TestManifestsMatchLayout compares the manifests with the probes that the ledger expects.
+func TestManifestsMatchLayout(t *testing.T) {
 	var all targets
 	l := layout{2}
 	for p := range ports {
@@ -56,8 +56,8 @@ func checkProbe(t *testing.T, pod string, want probe, found []manager.ProbeConfi
 	t.Errorf("%s has no %s probe of %s", pod, want.kind, want.container)
 }
 
-// TestAttemptsEndBeforeTheNextTick keeps a fault of a target from making the agent skip ticks.
-func TestAttemptsEndBeforeTheNextTick(t *testing.T) {
+// TestTimeoutsEndBeforeNextTick: otherwise a fault of a target would make the agent skip ticks.
+func TestTimeoutsEndBeforeNextTick(t *testing.T) {
 	l := layoutOf(20_000)
 	for pod := range 10 * filePods {
 		for _, p := range l.probesOf(pod, 0) {

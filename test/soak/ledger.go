@@ -13,52 +13,53 @@ import (
 	"time"
 )
 
-// ledger has an account for each probe. Its methods are safe for concurrent use.
+// ledger has an account for each probe, by [keyOf]. Its methods are safe for concurrent use.
 type ledger struct {
 	mu       sync.Mutex
 	accounts map[uint32]*account
-	strays   int // connections of no probe
+	strays   int // connections that belong to no probe
 	gate     []entry
-	trouble  int // of the targets
+	trouble  int // entries inTrouble
 	examples examples
-	late     lateness // when the targets saw the ticks of exact probes
+	late     lateness // of the connections of exact probes
 	complete int64    // all connections until then are in the accounts; UnixNano
-	caught   *sync.Cond
-	ended    error // of the log
+	caughtUp *sync.Cond
+	ended    error // why the log has ended
 }
 
-// account has the connections of one probe, and the ticks that the agent tells of it.
+// account has the connections of one probe, and its ticks as the agent reports them. Times are UnixNano.
 type account struct {
 	probe
 	pod int
 
-	last int64 // connection
+	last int64 // the last connection
 
-	// Connections after closed are strays of a probe that was changed or removed; 0: it is neither.
+	// Connections after closed count as stale, because the probe was paused, changed or removed then. 0 if it
+	// was not.
 	closed int64
 	stale  int
 
-	// Of an exact probe: what [account.settle] has not matched yet, in the order of time.
+	// For exact probes: connections and ticks that [account.settle] has not matched yet, by time.
 	conns []conn
-	ticks []told
-	gap   bool  // there is a connection whose tick has not been told; the list of the probe may have it
-	asked int64 // when the list that was merged last was asked for
+	ticks []reported
+	gap   bool  // a tick is missing that a list of the probe may have
+	asked int64 // when the list that was merged last was requested
 
-	failure int64 // the oldest failure in its history
+	failure int64 // the oldest failure in the history of that list
 
-	// What it has matched.
-	settled  int64  // the time of the last tick
-	total    total  // of the ticks without an error: what prober_probe_total counts
-	base     bounds // of the ticks before those, which the ledger may not know
-	began    int64  // when the schedules began; what is before does not count
+	// For exact probes: results of [account.settle].
+	settled  int64  // time of the last tick
+	total    total  // ticks without an error, which prober_probe_total counts
+	base     bounds // ticks before the first one that the ledger knows
+	began    int64  // when the schedules began; earlier connections do not count
 	sum      matches
 	model    model
 	slots    slots
-	late     *lateness // of the ledger, as examples is
+	late     *lateness // the ledger's, like examples
 	examples examples
 }
 
-// model is the threshold rule of the kubelet, in the few lines that readiness probes need.
+// model is the kubelet's threshold rule for readiness probes.
 type model struct {
 	last    verdict
 	length  int
@@ -79,7 +80,7 @@ func (m *model) add(v verdict, p *probe) {
 
 func newLedger(all layout, pods int) *ledger {
 	l := &ledger{accounts: make(map[uint32]*account), examples: make(examples)}
-	l.caught = sync.NewCond(&l.mu)
+	l.caughtUp = sync.NewCond(&l.mu)
 	for pod := range pods {
 		for generation := range 2 {
 			for _, p := range all.probesOf(pod, generation) {
@@ -95,7 +96,7 @@ func newLedger(all layout, pods int) *ledger {
 
 func (l *ledger) newAccount(pod int, p probe) *account {
 	a := &account{probe: p, pod: pod, model: newModel(), slots: slots{period: int64(p.period)}, late: &l.late, examples: l.examples}
-	if p.unseen { // its first ticks may be unknown
+	if p.unseen { // no connections show how many ticks it had at first
 		a.base = bounds{total{math.MinInt, math.MinInt}, total{math.MaxInt, math.MaxInt}}
 	}
 	return a
@@ -109,7 +110,7 @@ func (l *ledger) read(log *bufio.Reader) {
 		l.mu.Lock()
 		if err != nil {
 			l.ended = err
-			l.caught.Broadcast()
+			l.caughtUp.Broadcast()
 			l.mu.Unlock()
 			return
 		}
@@ -122,7 +123,7 @@ func (l *ledger) addLocked(e entry) {
 	switch e.Verdict {
 	case complete:
 		l.complete = e.At
-		l.caught.Broadcast()
+		l.caughtUp.Broadcast()
 		return
 	case gateOpened, gateClosed:
 		l.gate = append(l.gate, e)
@@ -150,8 +151,8 @@ func (a *account) add(e entry) {
 }
 
 // begin begins the schedules: from now on each tick of an exact probe is expected, and each attempt
-// must be one of a tick. Before, while all probes begin at once, plugins may have no instance for some
-// attempts. It returns an error if a probe has had no tick yet.
+// must belong to a tick. Earlier, while all probes start at once, plugins may have no instance for some
+// attempts. begin returns an error if a probe has had no tick yet.
 func (l *ledger) begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +161,7 @@ func (l *ledger) begin() error {
 			continue
 		}
 		if a.slots.last == 0 {
-			return fmt.Errorf("%s: the ledger knows of no tick", a.name())
+			return fmt.Errorf("%s: the ledger has no tick", a.name())
 		}
 		a.slots.begin()
 		a.began, a.sum = l.complete, matches{}
@@ -168,16 +169,16 @@ func (l *ledger) begin() error {
 	return nil
 }
 
-// tell adds the tick of an item of a stream.
-func (l *ledger) tell(key uint32, p *probeView) {
+// addTick adds the last tick of an item of the stream.
+func (l *ledger) addTick(key uint32, p *probeView) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.accounts[key]; a != nil && a.exact {
-		a.tell(p.Last, new(p.Result == "success"))
+		a.addTick(p.Last, new(p.Result == "success"))
 	}
 }
 
-// settle settles all accounts, and returns the pods with gaps.
+// settle settles the accounts of exact probes, and returns the pods with gaps.
 func (l *ledger) settle() (gaps map[int]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,14 +195,14 @@ func (l *ledger) settle() (gaps map[int]bool) {
 	return gaps
 }
 
-// lateness returns the time after which a part of the ticks was seen at the latest.
+// lateness returns a quantile of the lateness of all ticks.
 func (l *ledger) lateness(part float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.late.quantile(part)
 }
 
-// await waits until all connections before t are in the accounts.
+// await waits until all connections before t are in the accounts. It returns an error if the log ends.
 func (l *ledger) await(t time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,23 +210,23 @@ func (l *ledger) await(t time.Time) error {
 		if l.ended != nil {
 			return fmt.Errorf("the log of the targets: %w", l.ended)
 		}
-		l.caught.Wait()
+		l.caughtUp.Wait()
 	}
 	return nil
 }
 
 // tally is the sum of all accounts.
 type tally struct {
-	probes, ticks        int // exact ones, and the ticks of their schedules
+	probes, ticks        int // exact probes, and the ticks of their schedules
 	lost, doubled, tardy int
-	stale, strays        int // connections after a change, and of no probe
-	trouble              int // of the targets
-	matches                  // of exact probes
+	stale, strays        int // connections after a change, and connections that belong to no probe
+	trouble              int // times that the targets had no descriptors
+	matches                  // sums of exact probes
 	examples             examples
 }
 
-// tally adds up the accounts. A tick that was due slack before the end of the log, or earlier, and
-// was not seen is lost.
+// tally adds up the accounts. A tick without a connection is lost if it was due before the end of the log
+// minus slack.
 func (l *ledger) tally(slack time.Duration) (t tally) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,22 +238,22 @@ func (l *ledger) tally(slack time.Duration) (t tally) {
 		}
 		t.matches.add(&a.sum)
 		if waits := a.overdue(l.complete); waits > 0 {
-			t.untold += waits
-			t.examples.add("untold", fmt.Sprintf("%s: attempt at %s, and no tick since", a.name(), clock(a.conns[0].at)))
+			t.unreported += waits
+			t.examples.add("unreported", fmt.Sprintf("%s: attempt at %s, and no tick since", a.name(), clock(a.conns[0].at)))
 		}
 		s := &a.slots
 		if !s.begun {
 			continue
 		}
-		lost := s.lost + s.missing(a.known(l.complete, slack))
+		lost := s.lost + s.missing(a.settledUntil(l.complete, slack))
 		t.probes++
 		t.ticks += int(s.tick)
 		t.lost += lost
 		t.doubled += s.doubled
 		t.tardy += s.tardy
-		for what, n := range map[string]int{"lost": lost, "doubled": s.doubled, "tardy": s.tardy} {
+		for kind, n := range map[string]int{"lost": lost, "doubled": s.doubled, "tardy": s.tardy} {
 			if n != 0 {
-				t.examples.add(what, fmt.Sprintf("%s, period %v: %d lost, %d doubled, %d late by a period", a.name(), a.period, lost, s.doubled, s.tardy))
+				t.examples.add(kind, fmt.Sprintf("%s, period %v: %d lost, %d doubled, %d late by a period", a.name(), a.period, lost, s.doubled, s.tardy))
 			}
 		}
 	}
@@ -263,7 +264,7 @@ func (a *account) name() string {
 	return fmt.Sprintf("%s/%s/%s (%s)", podName(a.pod), a.container, a.kind, a.handler)
 }
 
-// do calls f with an account, if there is one.
+// do calls f with the account of key, if there is one. The ledger is locked meanwhile.
 func (l *ledger) do(key uint32, f func(*account)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,7 +273,7 @@ func (l *ledger) do(key uint32, f func(*account)) {
 	}
 }
 
-// gateState returns since when the gate has been open or closed.
+// gateState returns whether the gate is closed, and since when it has been in this state.
 func (l *ledger) gateState() (closed bool, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -285,10 +286,10 @@ func (l *ledger) gateState() (closed bool, since time.Time) {
 
 // balance is the state of an account at a time.
 type balance struct {
-	quiet bool  // all connections and ticks are settled
-	ticks int   // that are settled
-	total total // of those
-	more  int   // ticks that the agent may have counted besides, at most
+	quiet   bool  // all connections and ticks are settled
+	ticks   int   // settled ticks
+	total   total // settled ticks without an error
+	pending int   // at most so many further ticks may be in the agent's total
 }
 
 // balances returns the balances of exact probes.

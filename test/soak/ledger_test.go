@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// at returns the time of a tick of a probe with a period of 2 s, which is late by a part of it.
-func at(tick int, late float64) int64 {
+// tickTime returns the time of a tick of a probe with a period of 2 s, which is late by a fraction of the
+// period.
+func tickTime(tick int, late float64) int64 {
 	return int64((float64(tick) + late) * float64(2*time.Second))
 }
 
@@ -21,21 +22,21 @@ func TestSlotsCountTicks(t *testing.T) {
 		seen                 []int64
 		lost, doubled, tardy int
 	}{
-		{"each tick once", []int64{at(1, 0), at(2, 0), at(3, 0)}, 0, 0, 0},
-		{"late ticks", []int64{at(1, 0), at(2, 0.6), at(3, 0), at(4, 0.7)}, 0, 0, 0},
-		{"a schedule that was taken from a late tick", []int64{at(1, -0.1), at(2, -0.1), at(3, 0.6)}, 0, 0, 0},
-		{"a lost tick", []int64{at(1, 0), at(3, 0)}, 1, 0, 0},
-		{"three lost ticks", []int64{at(1, 0), at(5, 0)}, 3, 0, 0},
-		{"a doubled tick", []int64{at(1, 0), at(1, 0.01), at(2, 0)}, 0, 1, 0},
-		{"a tick between two", []int64{at(1, 0), at(1, 0.5), at(2, 0)}, 0, 1, 0},
-		{"a tick that is late by nearly a period", []int64{at(1, 0), at(2, 0.9), at(3, 0), at(4, 0)}, 0, 0, 1},
-		{"a tick in place of two", []int64{at(1, 0), at(2, 1.1), at(4, 0), at(5, 0)}, 1, 0, 0},
-		{"ticks that are late again and again", []int64{at(1, 0), at(2, 0), at(3, 0), at(4, 0), at(5, 0), at(6, 0.9), at(7, 0.8), at(8, 0.9), at(9, 0), at(10, 0)}, 0, 0, 0},
-		{"a tick in place of two, later", []int64{at(1, 0), at(2, 0), at(3, 0), at(4, 0), at(5, 0), at(7, 0), at(7, 0.5), at(8, 0), at(8, 0.1)}, 0, 1, 1},
-		{"a schedule that drifts", []int64{at(1, 0.2), at(2, 0.4), at(3, 0.6), at(4, 0.8), at(5, 1), at(6, 1.2)}, 1, 0, 0},
+		{"each tick once", []int64{tickTime(1, 0), tickTime(2, 0), tickTime(3, 0)}, 0, 0, 0},
+		{"late ticks", []int64{tickTime(1, 0), tickTime(2, 0.6), tickTime(3, 0), tickTime(4, 0.7)}, 0, 0, 0},
+		{"a schedule that was taken from a late tick", []int64{tickTime(1, -0.1), tickTime(2, -0.1), tickTime(3, 0.6)}, 0, 0, 0},
+		{"a lost tick", []int64{tickTime(1, 0), tickTime(3, 0)}, 1, 0, 0},
+		{"three lost ticks", []int64{tickTime(1, 0), tickTime(5, 0)}, 3, 0, 0},
+		{"a doubled tick", []int64{tickTime(1, 0), tickTime(1, 0.01), tickTime(2, 0)}, 0, 1, 0},
+		{"a tick between two", []int64{tickTime(1, 0), tickTime(1, 0.5), tickTime(2, 0)}, 0, 1, 0},
+		{"a tick that is late by nearly a period", []int64{tickTime(1, 0), tickTime(2, 0.9), tickTime(3, 0), tickTime(4, 0)}, 0, 0, 1},
+		{"a tick in place of two", []int64{tickTime(1, 0), tickTime(2, 1.1), tickTime(4, 0), tickTime(5, 0)}, 1, 0, 0},
+		{"ticks that are late again and again", []int64{tickTime(1, 0), tickTime(2, 0), tickTime(3, 0), tickTime(4, 0), tickTime(5, 0), tickTime(6, 0.9), tickTime(7, 0.8), tickTime(8, 0.9), tickTime(9, 0), tickTime(10, 0)}, 0, 0, 0},
+		{"a tick in place of two, later", []int64{tickTime(1, 0), tickTime(2, 0), tickTime(3, 0), tickTime(4, 0), tickTime(5, 0), tickTime(7, 0), tickTime(7, 0.5), tickTime(8, 0), tickTime(8, 0.1)}, 0, 1, 1},
+		{"a schedule that drifts", []int64{tickTime(1, 0.2), tickTime(2, 0.4), tickTime(3, 0.6), tickTime(4, 0.8), tickTime(5, 1), tickTime(6, 1.2)}, 1, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := slots{period: int64(2 * time.Second), begun: true, anchor: at(0, 0.1)}
+			s := slots{period: int64(2 * time.Second), begun: true, anchor: tickTime(0, 0.1)}
 			for _, seen := range test.seen {
 				s.add(seen)
 			}
@@ -47,14 +48,14 @@ func TestSlotsCountTicks(t *testing.T) {
 	}
 }
 
-func TestTallyCountsTicksThatNeverCame(t *testing.T) {
+func TestTallyCountsMissingTicks(t *testing.T) {
 	l := newLedger(layout{1}, 1)
 	key := keyOf(0, portDBLive)
 	a := l.accounts[key]
 	for i := range int64(2) {
 		due := (i + 1) * int64(a.period)
 		l.addLocked(entry{At: due, Key: key})
-		a.tell(&tick{Time: time.Unix(0, due), Result: "success", Attempts: 1}, nil)
+		a.addTick(&tick{Time: time.Unix(0, due), Result: "success", Attempts: 1}, nil)
 		a.settle(due)
 		if i == 0 {
 			a.slots.begin()
@@ -64,19 +65,19 @@ func TestTallyCountsTicksThatNeverCame(t *testing.T) {
 	if got := l.lateness(1); got != time.Millisecond {
 		t.Errorf("lateness %v of ticks that were not late", got)
 	}
-	if got := l.tally(time.Second); got.lost != 2 || got.probes != 1 || got.ticks != 1 || got.untold != 0 {
+	if got := l.tally(time.Second); got.lost != 2 || got.probes != 1 || got.ticks != 1 || got.unreported != 0 {
 		t.Errorf("%+v, want 2 lost of 1 probe with 1 tick", got)
 	}
-	l.addLocked(entry{At: int64(a.period * 5), Key: key}) // the agent has not told of it yet
+	l.addLocked(entry{At: int64(a.period * 5), Key: key}) // the agent has not reported of it yet
 	if got := l.tally(0); got.lost != 2 {
 		t.Errorf("%d lost, want 2", got.lost)
 	}
 }
 
-func TestAccountCountsAttemptsAfterARemoval(t *testing.T) {
-	a := &account{closed: at(2, 0)}
-	a.add(entry{At: at(1, 0)})
-	a.add(entry{At: at(3, 0)})
+func TestAccountCountsAttemptsAfterRemoval(t *testing.T) {
+	a := &account{closed: tickTime(2, 0)}
+	a.add(entry{At: tickTime(1, 0)})
+	a.add(entry{At: tickTime(3, 0)})
 	if a.stale != 1 {
 		t.Errorf("%d stale attempts, want 1", a.stale)
 	}
@@ -129,7 +130,7 @@ func TestModelAppliesThresholds(t *testing.T) {
 	}
 }
 
-func TestProxyPlanIsGoodAndBadInTurn(t *testing.T) {
+func TestProxyPlanAlternatesSuccessAndFailure(t *testing.T) {
 	p := newProxy(nil, httpFaults)
 	seen := map[fault]int{}
 	for n := range 1200 {

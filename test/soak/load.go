@@ -25,7 +25,7 @@ type world struct {
 	ledger  *ledger
 	keys    map[string]uint32 // accounts by probeView.key, of the first generation
 
-	cut                bool // the soak was interrupted
+	interrupted        bool
 	pods               int
 	manifests, plugins string    // folders
 	mark               string    // in the command line of local processes
@@ -33,28 +33,25 @@ type world struct {
 	generations        []int     // by pod; used by churn alone
 	absent             []bool    // by pod; used by churn alone
 
-	applied, goodPlugin, badPlugin latencies // until the API shows a change
-	missed                         struct {  // what was asked of probes, and was not done in time
-		sync.Mutex
-		asked int
-	}
+	applied, goodPlugin, badPlugin latencies    // until the API shows a change
+	expected                       atomic.Int64 // attempts that a change or an action required
 
 	mu                sync.Mutex
 	sizes             []size
 	scraped           scrape // the last one
 	scrapes           durations
 	lists             durations
-	first             scrape    // when the schedules began, with totals
-	listed            time.Time // all probes, to fill gaps
-	firstAt           time.Time
-	used              usage          // then
-	requests          map[string]int // that failed, by what they were
-	asked             atomic.Int64   // lists, for what the stream has not told
+	first             scrape         // the one when the schedules began, with totals
+	firstAt           time.Time      // when first was made
+	firstUsage        usage          // until firstAt
+	listed            time.Time      // the last list of all probes that filled gaps
+	failures          map[string]int // failed requests, by kind
+	gapLists          atomic.Int64   // lists that filled gaps
 	compared, bounded int            // totals of probes
 	stream            streamed
 }
 
-// runLoad runs an agent with many probes, while manifests, plugins, targets and readers change and
+// runLoad runs an agent with many probes, while manifests, plugins, targets and clients change and
 // fail.
 func runLoad(ctx context.Context, o *options, r *report) error {
 	var c children
@@ -88,7 +85,7 @@ func runLoad(ctx context.Context, o *options, r *report) error {
 	defer w.agent.kill()
 	unfollow := w.follow(context.WithoutCancel(ctx))
 	defer unfollow()
-	if err := w.awaitWell(ctx); err != nil {
+	if err := w.awaitHealthy(ctx); err != nil {
 		return err
 	}
 	r.add("start", "every probe had its result after %v", time.Since(begin).Round(100*time.Millisecond))
@@ -97,12 +94,12 @@ func runLoad(ctx context.Context, o *options, r *report) error {
 	}
 	w.run(ctx)
 	unfollow()
-	w.cut = ctx.Err() != nil
+	w.interrupted = ctx.Err() != nil
 	w.finish()
 	return nil
 }
 
-// follow reads the stream and settles the ledger until the function that it returns is called.
+// follow starts to read the stream and to settle the ledger. The function that it returns ends both.
 func (w *world) follow(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -118,7 +115,7 @@ func newWorld(o *options, r *report, all targets) *world {
 	w := &world{
 		options: o, layout: layoutOf(o.probes), report: r, targets: all, pods: max(filePods, o.probes/podProbes),
 		manifests: filepath.Join(o.temp, "pods"), plugins: filepath.Join(o.temp, "plugins"),
-		mark: fmt.Sprintf("soak-%d-%d", os.Getpid(), time.Now().UnixNano()), requests: make(map[string]int),
+		mark: fmt.Sprintf("soak-%d-%d", os.Getpid(), time.Now().UnixNano()), failures: make(map[string]int),
 		keys: make(map[string]uint32),
 	}
 	w.ledger = newLedger(w.layout, w.pods)
@@ -154,8 +151,8 @@ func (w *world) writeAll(ctx context.Context) error {
 // files returns the number of manifests.
 func (w *world) files() int { return (w.pods + filePods - 1) / filePods }
 
-// run changes everything and checks until the time is over, ctx ends or the agent has ended. Readers
-// and measurements go on during the last check.
+// run makes all changes and checks until the duration is over, ctx ends or the agent has ended. Readers
+// and measurements continue during the last check.
 func (w *world) run(ctx context.Context) {
 	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithTimeout(ctx, w.duration)
@@ -198,7 +195,7 @@ func (w *world) run(ctx context.Context) {
 	readers.Wait()
 }
 
-// finish writes the report and stops the agent.
+// finish completes the report and stops the agent.
 func (w *world) finish() {
 	w.summary()
 	w.checkFlat()
@@ -210,20 +207,21 @@ func (w *world) finish() {
 	}
 }
 
-// failed counts a request that failed.
-func (w *world) failed(what string, err error) {
-	if !w.agent.runs() { // reported elsewhere
+// failed counts a failed request of a kind. It reports the first one of each kind as a fault.
+func (w *world) failed(kind string, err error) {
+	if !w.agent.runs() { // run reports that the agent has ended
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.requests[what]++; w.requests[what] == 1 {
-		w.report.fault("%s: %v", what, err)
+	if w.failures[kind]++; w.failures[kind] == 1 {
+		w.report.fault("%s: %v", kind, err)
 	}
 }
 
-// awaitWell waits until every healthy target has a result success, and all others have one.
-func (w *world) awaitWell(ctx context.Context) error {
+// awaitHealthy waits until the probes of all healthy targets have the result success, and all others have
+// had a tick.
+func (w *world) awaitHealthy(ctx context.Context) error {
 	limit := patience + time.Duration(w.pods)*100*time.Millisecond
 	for giveUp := time.Now().Add(limit); ; {
 		s, err := w.agent.scrape(false)
@@ -259,13 +257,13 @@ func (w *world) awaitWell(ctx context.Context) error {
 	}
 }
 
-// faulty reports whether the target of a probe fails at times.
+// faulty reports whether the target of a probe fails sometimes.
 func (w *world) faulty(key uint32) (faulty bool) {
 	w.ledger.do(key, func(a *account) { faulty = a.faulty || a.port == portGate })
 	return faulty
 }
 
-// beginSchedules begins the schedules, with the metrics at that time.
+// beginSchedules begins the schedules of the ledger, and records the metrics at that time.
 func (w *world) beginSchedules() error {
 	begin := time.Now()
 	items, err := w.agent.allProbes()
@@ -280,13 +278,13 @@ func (w *world) beginSchedules() error {
 		return err
 	}
 	w.first, err = w.agent.scrape(true)
-	w.firstAt, w.scraped, w.used = time.Now(), w.first, w.usage()
+	w.firstAt, w.scraped, w.firstUsage = time.Now(), w.first, w.usage()
 	w.compareTotals(5)
 	return err
 }
 
-// slowReader returns the write end of a pipe that is read at 8 KiB a second, and at full speed from
-// over on. The text is written to a writer too, if there is one.
+// slowReader returns the write end of a pipe. The pipe is read at 8 KiB a second until over is closed, and
+// then at full speed. If to is not nil, it gets the data.
 func slowReader(over <-chan struct{}, to io.Writer) (*os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -311,7 +309,7 @@ func slowReader(over <-chan struct{}, to io.Writer) (*os.File, error) {
 	return write, nil
 }
 
-// logTo returns the writer of the agent's log, or nil.
+// logTo returns a writer for the agent's log, or nil.
 func (o *options) logTo(r *report) io.Writer {
 	if o.log == "" {
 		return nil
@@ -324,9 +322,10 @@ func (o *options) logTo(r *report) io.Writer {
 	return f // closed by the end of the process
 }
 
-// muchElse is how many processors the programs besides the agent, the targets and this program use on a
-// host that is not quiet. The agent's own exec probes and plugins are among them.
-const muchElse = 0.2
+// busyHost is a number of processors. A soak with a fault should be repeated on a quiet host if other
+// programs use more: all but the agent, the targets and this one. The agent's exec probes and plugins are
+// among them.
+const busyHost = 0.2
 
 // summary adds the figures to the report.
 func (w *world) summary() {
@@ -336,32 +335,30 @@ func (w *world) summary() {
 	elapsed := time.Since(w.firstAt)
 	r.add("load", "%d pods in %d manifests, %.0f probes, %.0f ticks (%.0f a second)",
 		w.pods, w.files(), s.values["prober_workers"], lag.total(), lag.total()/elapsed.Seconds())
-	host, others := w.used.since(w.usage())
+	host, others := w.firstUsage.since(w.usage())
 	r.add("host", "%s; targets at nice %d", host, w.targets.Nice)
-	if others > muchElse {
+	if others > busyHost {
 		r.note = fmt.Sprintf("; other programs used %.2f processors: repeat it on a quiet host", others)
 	}
 	r.add("ticks", "%d of %d probes: %d lost, %d doubled, %d a period late, %d without a result since the agent did not run",
 		t.ticks, t.probes, t.lost, t.doubled, t.tardy, t.stalls)
-	r.add("attempts", "%d repeated, %d of no tick, %d of a tick that the history has dropped, %d after a change, %d of no probe; %d ticks of no attempt",
-		t.retries, t.untold, t.dropped, t.stale, t.strays, t.unseen)
+	r.add("attempts", "%d repeated, %d without a tick, %d of ticks that the history may have dropped, %d after a change, %d without a probe; %d ticks without an attempt",
+		t.retries, t.unreported, t.dropped, t.stale, t.strays, t.unseen)
 	r.add("skipped by the agent", "%s", w.skippedLocked())
 	r.add("results", "%d compared with the target, %d wrong; %d decided compared with the thresholds, %d wrong; %d errors",
-		t.results, t.wrong, t.decided, t.misjudge, t.errors)
-	r.add("prober_probe_total", "%d are the ticks of the probe; the last check had no scrape between two ticks for %d, which are within bounds", w.compared, w.bounded)
+		t.results, t.wrong, t.decided, t.misjudged, t.errors)
+	r.add("prober_probe_total", "%d equal the ticks of the probe; the last check had no scrape between two ticks for %d, which are within bounds", w.compared, w.bounded)
 	r.add("schedule lag", "median %s, 99%% %s, 99.9%% %s", seconds(lag.quantile(0.5)), seconds(lag.quantile(0.99)), seconds(lag.quantile(0.999)))
 	r.add("seen by targets", "after the due time: median %v, 99%% %v, 99.9%% %v, max %v", w.ledger.lateness(0.5), w.ledger.lateness(0.99), w.ledger.lateness(0.999), w.ledger.lateness(1))
 	r.add("scrapes", "%v; %s each", w.scrapes, mib(float64(s.bytes)))
-	r.add("lists of all probes", "%v; %d more lists for ticks that the stream has left out", w.lists, w.asked.Load())
+	r.add("lists of all probes", "%v; %d more lists for ticks that the stream has omitted", w.lists, w.gapLists.Load())
 	r.add("log lines dropped", "%.0f", s.sum("prober_log_lines_dropped_total", ""))
 	w.mu.Unlock()
 	w.stream.report(r)
-	w.applied.report(r, w.cut, "manifest changes")
-	w.goodPlugin.report(r, w.cut, "plugin versions")
-	w.badPlugin.report(r, w.cut, "bad plugins refused")
-	w.missed.Lock()
-	defer w.missed.Unlock()
-	r.add("expected attempts", "%d, after changes and actions", w.missed.asked)
+	w.applied.report(r, w.interrupted, "manifest changes")
+	w.goodPlugin.report(r, w.interrupted, "plugin versions")
+	w.badPlugin.report(r, w.interrupted, "bad plugins refused")
+	r.add("expected attempts", "%d, after changes and actions", w.expected.Load())
 }
 
 // streamClient returns a client with a small receive buffer.

@@ -1,19 +1,19 @@
 //go:build linux
 
-// Command soak runs bin/prober for a long time with many probes, while everything around it
-// changes and fails, and then kills it again and again. `make soak` builds and runs it; it needs
-// Linux.
+// Command soak runs bin/prober for a long time with many probes, while manifests, plugins, targets and
+// clients change and fail. Then it kills agents again and again. `make soak` builds and runs it; it
+// needs Linux.
 //
-// The first phase is [runLoad], in load.go: an agent with some ten probes in each of its pods. Its
-// targets are in a child process that logs every connection: targets.go, and the fault proxy in
-// proxy.go. layout.go says which pods and probes there are, churn.go changes them, and readers.go
-// reads the API. ledger.go has the log of the targets and the ticks that the agent tells, and match.go
+// The first phase is [runLoad], in load.go: an agent whose pods have ten probes each. Its targets run in
+// a child process that logs every connection: targets.go, and the fault proxy in proxy.go. layout.go
+// defines the pods and probes, churn.go changes them, and readers.go reads the API.
+// ledger.go stores the connections that the targets log and the ticks that the agent reports. match.go
 // compares them for each probe: each attempt is one connection, each tick has the result of its
-// target, and there is one tick in each period. check.go asks the agent for what its stream has left
-// out, and compares its metrics. watch.go measures the agent. odd.go has pods for what the others
-// have not: local processes, and targets that always fail.
+// target, and each period has one tick. check.go lists the probes whose ticks the stream has omitted,
+// and compares the agent's metrics. watch.go measures the agent. odd.go adds pods with local processes
+// and with targets that always fail.
 //
-// The second phase is [runKills], in kill.go. The third, [runPipe], closes the log of an agent.
+// The second phase is [runKills], in kill.go. The third, [runPipe], closes the pipe that an agent logs to.
 package main
 
 import (
@@ -39,10 +39,10 @@ type options struct {
 	probes, kills  int
 	prober, folder string // bin/prober and bin/plugins
 	log, profile   string
-	temp           string // folder of everything that a run writes; not a flag
+	temp           string // folder for all files of a run; not a flag
 }
 
-// asTargets is the argument that makes this program the targets.
+// asTargets is the argument that makes this program serve the targets.
 const asTargets = "__targets"
 
 // patience is the timeout of every wait.
@@ -50,18 +50,18 @@ const patience = 2 * time.Minute
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == asTargets {
-		signal.Ignore(syscall.SIGINT) // of the terminal; the parent ends this process
+		signal.Ignore(syscall.SIGINT) // Ctrl-C reaches this process too; its parent ends it
 		fmt.Fprintln(os.Stderr, "targets:", serveTargets())
 		os.Exit(1)
 	}
 	var o options
-	flag.DurationVar(&o.duration, "duration", 10*time.Minute, "how long the agent is under load; 0 skips that")
-	flag.IntVar(&o.probes, "probes", 20000, "about how many probes the agent has")
-	flag.IntVar(&o.kills, "kills", 100, "how often an agent is killed; 0 skips that")
+	flag.DurationVar(&o.duration, "duration", 10*time.Minute, "how long the agent is under load; 0 skips this phase")
+	flag.IntVar(&o.probes, "probes", 20000, "approximate number of probes of the agent")
+	flag.IntVar(&o.kills, "kills", 100, "how often an agent is killed; 0 skips this phase")
 	flag.StringVar(&o.prober, "prober", "bin/prober", "the agent")
 	flag.StringVar(&o.folder, "plugins", "bin/plugins", "folder of redis.wasm, httpjson.wasm and grpc-health.wasm")
-	flag.StringVar(&o.log, "log", "", "file that gets what was read of the agent's log")
-	flag.StringVar(&o.profile, "profile", "", "file that gets a CPU profile of the agent, of 20 s in the middle")
+	flag.StringVar(&o.log, "log", "", "file for the agent's log, as far as it is read")
+	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the agent, of 20 s in the middle of the load phase")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	ok, err := o.run(ctx)
@@ -74,8 +74,8 @@ func main() {
 	}
 }
 
-// run runs the phases, and prints the report of each. It reports whether all checks passed. A phase
-// that ctx ends early is reported so far, and those after it are left out.
+// run runs the phases, and prints the report of each. ok reports whether all checks passed. When ctx
+// ends, run still reports the current phase, and skips the phases after it.
 func (o *options) run(ctx context.Context) (ok bool, err error) {
 	if o.probes < 1 || o.probes > 500_000 || o.duration < 0 || o.kills < 0 {
 		return false, fmt.Errorf("-probes must be from 1 to 500000, -duration and -kills must not be negative")
@@ -113,17 +113,17 @@ func (o *options) run(ctx context.Context) (ok bool, err error) {
 	return ok, nil
 }
 
-// report is what a phase prints at its end: figures, and faults. Its methods are safe for concurrent
-// use.
+// report holds the figures and faults that a phase prints at its end. Its methods are safe for
+// concurrent use.
 type report struct {
 	begin time.Time
 
-	mu     sync.Mutex
-	lines  []string
-	faults []string
-	more   int            // faults that are not kept
-	counts map[string]int // by kind
-	note   string         // about the verdict
+	mu      sync.Mutex
+	lines   []string
+	faults  []string
+	omitted int            // faults beyond maxFaults
+	counts  map[string]int // by kind of fault
+	note    string         // appended to the verdict
 }
 
 const (
@@ -150,14 +150,14 @@ func (r *report) faultLocked(text string) {
 	}
 	fmt.Printf("%8v  FAULT: %s\n", time.Since(r.begin).Round(time.Second), text)
 	if len(r.faults) >= maxFaults {
-		r.more++
+		r.omitted++
 		return
 	}
 	r.faults = append(r.faults, text)
 }
 
-// count records n faults of one kind, unless as many have been recorded before. The end of the report
-// has the largest number.
+// count records n faults of one kind, unless n or more are recorded already. The report has the largest
+// number of each kind.
 func (r *report) count(n int, what, details string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,24 +187,26 @@ func (r *report) print(w io.Writer, title string) {
 		fmt.Fprintf(w, "  FAULT: %s\n", f)
 	}
 	verdict := "passed"
-	if n := len(r.faults) + r.more; n > 0 {
+	if n := len(r.faults) + r.omitted; n > 0 {
 		verdict = fmt.Sprintf("FAILED, %d faults%s", n, r.note)
 	}
 	fmt.Fprintf(w, "  verdict: %s\n\n", verdict)
 }
 
-// children are child processes of this program's own binary. They end with their standard input.
-type children struct{ all []func() }
+// children are child processes of this program's own binary. They end when their standard input is
+// closed.
+type children struct{ stops []func() }
 
-// start starts the program what, under the command before, and returns its output.
-func (c *children) start(ctx context.Context, what string, before ...string) (*bufio.Reader, error) {
+// start starts this program with one argument, and returns its output. The child is started by the
+// command wrapper, such as nice, if there is one.
+func (c *children) start(ctx context.Context, argument string, wrapper ...string) (*bufio.Reader, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	args := append(before, self, what)
+	args := append(wrapper, self, argument)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Cancel = func() error { return nil } // by its standard input
+	cmd.Cancel = func() error { return nil } // closing its standard input ends it
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -217,21 +219,21 @@ func (c *children) start(ctx context.Context, what string, before ...string) (*b
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.all = append(c.all, func() {
+	c.stops = append(c.stops, func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
 	})
 	return bufio.NewReaderSize(stdout, 1<<16), nil
 }
 
-// end ends all children and waits for them.
+// end stops all children and waits for them.
 func (c *children) end() {
-	for _, end := range c.all {
-		end()
+	for _, stop := range c.stops {
+		stop()
 	}
 }
 
-// putFile replaces a file in one step. The agent does not read the name of the temporary file.
+// putFile replaces a file atomically. The agent ignores the temporary file, whose name begins with a dot.
 func putFile(path string, data []byte) error {
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	if err := os.WriteFile(temp, data, 0o600); err != nil {
@@ -240,7 +242,7 @@ func putFile(path string, data []byte) error {
 	return os.Rename(temp, path)
 }
 
-// pluginFolder makes a folder with the example plugins name, and the process plugin "tester".
+// pluginFolder makes a folder with the example plugins names, and the process plugin "tester".
 func (o *options) pluginFolder(ctx context.Context, dir string, names ...string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -265,7 +267,7 @@ func (o *options) pluginFolder(ctx context.Context, dir string, names ...string)
 	return putFile(path+".yaml", []byte("apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n"))
 }
 
-// every calls do now and once each period, until ctx ends.
+// every calls do at once and then in each period, until ctx ends.
 func every(ctx context.Context, period time.Duration, do func(i int)) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()

@@ -10,17 +10,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// second returns the time of the connections and ticks below.
+// second converts seconds to the times of connections and ticks.
 func second(s float64) int64 { return int64(s * float64(time.Second)) }
 
 func newAccount(p probe) *account { return newLedger(layout{1}, 0).newAccount(0, p) }
 
-// script is what one probe with a period of 10 s has logged and told. Times are seconds.
+// script has the connections and ticks of one probe with a period of 10 s. Times are in seconds.
 type script struct {
 	conns  []float64
 	failed []float64 // connections that the proxy makes fail
 	ticks  []tick
-	listed []tick // in a list that is asked for after everything else; nil: in none
+	listed []tick // the history of a list that is merged if there is a gap
 }
 
 func tickAt(s float64, attempts int, result, err string) tick {
@@ -43,12 +43,12 @@ func (s *script) play() *account {
 		a.add(e)
 	}
 	for i := range s.ticks {
-		a.tell(&s.ticks[i], new(s.ticks[i].Result == "success"))
+		a.addTick(&s.ticks[i], new(s.ticks[i].Result == "success"))
 	}
 	a.settle(second(1000))
 	if a.gap {
 		a.merge(&probeView{History: s.listed, Last: &tick{Time: time.Unix(0, second(900))}}, time.Unix(0, second(950)))
-		a.ticks = a.ticks[:len(a.ticks)-1] // the last one is there to show that the list is newer
+		a.ticks = a.ticks[:len(a.ticks)-1] // remove the tick that only marks the list as newer
 		a.settle(second(1000))
 	}
 	return a
@@ -84,27 +84,27 @@ func TestSettleMatchesTicksWithConnections(t *testing.T) {
 		{"a doubled tick", script{conns: []float64{20, 20.3}, ticks: []tick{good(20), good(20.3)}},
 			matches{ticks: 2, results: 2, decided: 2}, 1, 0},
 		{"a doubled attempt", script{conns: []float64{20, 20.05, 30}, ticks: []tick{good(20), good(30)}},
-			matches{ticks: 2, results: 2, decided: 2, untold: 1}, 1, 0},
+			matches{ticks: 2, results: 2, decided: 2, unreported: 1}, 1, 0},
 		{"an attempt more than were repeated", script{conns: []float64{20, 20.03, 20.06, 30}, ticks: []tick{tickAt(20, 2, "success", ""), good(30)}},
-			matches{ticks: 2, retries: 1, results: 2, decided: 2, untold: 1}, 1, 0},
+			matches{ticks: 2, retries: 1, results: 2, decided: 2, unreported: 1}, 1, 0},
 		{"a repeated attempt excuses no other tick", script{conns: []float64{20, 20.05, 30, 30.05, 40}, ticks: []tick{tickAt(20, 2, "success", ""), good(30), good(40)}},
-			matches{ticks: 3, retries: 1, results: 3, decided: 3, untold: 1}, 1, 0},
+			matches{ticks: 3, retries: 1, results: 3, decided: 3, unreported: 1}, 1, 0},
 		{"a stalled tick excuses no lost one", script{conns: []float64{40}, ticks: []tick{tickAt(20, 1, "unknown", stalled), good(40)}},
 			matches{ticks: 2, stalls: 1, results: 1, decided: 1}, 0, 1},
-		{"a tick that is not told", script{conns: []float64{20, 30, 40}, ticks: []tick{good(20), good(40)}},
-			matches{ticks: 2, results: 2, decided: 2, untold: 1}, 0, 0},
+		{"a tick that is not reported", script{conns: []float64{20, 30, 40}, ticks: []tick{good(20), good(40)}},
+			matches{ticks: 2, results: 2, decided: 2, unreported: 1}, 0, 0},
 		{"a success that the history has dropped", script{conns: []float64{30, 40}, failed: []float64{20}, ticks: []tick{good(40)}, listed: []tick{tickAt(20, 1, "failure", "")}},
 			matches{ticks: 3, results: 2, decided: 1, dropped: 1}, 0, 0},
-		{"a failure that is not told", script{conns: []float64{40}, failed: []float64{20, 30}, ticks: []tick{good(40)}, listed: []tick{tickAt(20, 1, "failure", "")}},
-			matches{ticks: 2, results: 2, decided: 1, untold: 1}, 0, 0},
-		{"a success that is not told, before all failures", script{conns: []float64{20, 40}, failed: []float64{30}, ticks: []tick{good(40)}, listed: []tick{tickAt(30, 1, "failure", "")}},
-			matches{ticks: 2, results: 2, decided: 1, untold: 1}, 0, 0},
-		{"a tick that no target has seen", script{conns: []float64{20}, ticks: []tick{good(20), good(30)}},
+		{"a failure that is not reported", script{conns: []float64{40}, failed: []float64{20, 30}, ticks: []tick{good(40)}, listed: []tick{tickAt(20, 1, "failure", "")}},
+			matches{ticks: 2, results: 2, decided: 1, unreported: 1}, 0, 0},
+		{"a success that is not reported, before all failures", script{conns: []float64{20, 40}, failed: []float64{30}, ticks: []tick{good(40)}, listed: []tick{tickAt(30, 1, "failure", "")}},
+			matches{ticks: 2, results: 2, decided: 1, unreported: 1}, 0, 0},
+		{"a tick without a connection", script{conns: []float64{20}, ticks: []tick{good(20), good(30)}},
 			matches{ticks: 2, results: 1, decided: 1, unseen: 1}, 0, 0},
 		{"an error", script{conns: []float64{20}, ticks: []tick{tickAt(20, 1, "unknown", "trap")}},
 			matches{ticks: 1, errors: 1}, 0, 0},
 		{"a false failure", script{conns: []float64{20}, ticks: []tick{tickAt(20, 1, "failure", "")}},
-			matches{ticks: 1, results: 1, decided: 1, wrong: 1, misjudge: 1}, 0, 0},
+			matches{ticks: 1, results: 1, decided: 1, wrong: 1, misjudged: 1}, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := test.script.play()
@@ -121,7 +121,7 @@ func TestSettleMatchesTicksWithConnections(t *testing.T) {
 	}
 }
 
-func TestSettleWaitsForWhatIsUnderWay(t *testing.T) {
+func TestSettleWaitsForPendingTicks(t *testing.T) {
 	a := newAccount(probe{period: 10 * time.Second, timeout: time.Second, exact: true})
 	a.add(entry{At: second(20)})
 	if a.settle(second(21)); a.gap || a.sum.ticks != 0 {
@@ -133,27 +133,27 @@ func TestSettleWaitsForWhatIsUnderWay(t *testing.T) {
 	if n, later := a.overdue(second(25)), a.overdue(second(60)); n != 0 || later != 1 {
 		t.Errorf("%d overdue, then %d, want 0 and 1", n, later)
 	}
-	a.tell(new(tickAt(20, 1, "success", "")), nil)
-	a.tell(new(tickAt(30, 1, "success", "")), nil)
+	a.addTick(new(tickAt(20, 1, "success", "")), nil)
+	a.addTick(new(tickAt(30, 1, "success", "")), nil)
 	if a.settle(second(31)); a.sum != (matches{ticks: 1, results: 1}) || len(a.ticks) != 1 {
 		t.Errorf("%+v with %d ticks left, want 1: its connection may not have been logged", a.sum, len(a.ticks))
 	}
 }
 
-func TestSettleLeavesConnectionsToTheNextTick(t *testing.T) {
+func TestSettleLeavesConnectionsForNextTick(t *testing.T) {
 	a := newAccount(probe{period: 2 * time.Second, timeout: time.Second, exact: true})
-	a.tell(new(tickAt(20, 1, "unknown", hostStall+"1s")), nil) // it has not connected
+	a.addTick(new(tickAt(20, 1, "unknown", hostStall+"1s")), nil) // it has not connected
 	a.add(entry{At: second(21)})
 	if a.settle(second(23)); a.sum.ticks != 0 {
-		t.Errorf("%+v: the connection may be of a tick that is not told yet", a.sum)
+		t.Errorf("%+v: the connection may belong to a tick that is not reported yet", a.sum)
 	}
-	a.tell(new(tickAt(21, 1, "success", "")), nil)
+	a.addTick(new(tickAt(21, 1, "success", "")), nil)
 	if a.settle(second(24)); a.sum != (matches{ticks: 2, stalls: 1, results: 1}) {
 		t.Errorf("%+v, want a tick without and one with a connection", a.sum)
 	}
 }
 
-func TestSettleForgetsAttemptsBeforeTheSchedule(t *testing.T) {
+func TestSettleIgnoresAttemptsBeforeSchedule(t *testing.T) {
 	l := newLedger(layout{1}, 1)
 	for key := range l.accounts {
 		if key != keyOf(0, portDBLive) {
@@ -171,18 +171,18 @@ func TestSettleForgetsAttemptsBeforeTheSchedule(t *testing.T) {
 	last := tickAt(40, 1, "success", "")
 	a.merge(&probeView{Last: &last}, time.Unix(0, second(50)))
 	a.settle(second(50))
-	if a.sum.untold != 1 || a.slots.doubled != 0 {
-		t.Errorf("%d untold, %d doubled, want the attempt after the beginning alone", a.sum.untold, a.slots.doubled)
+	if a.sum.unreported != 1 || a.slots.doubled != 0 {
+		t.Errorf("%d unreported, %d doubled, want only the attempt after the beginning", a.sum.unreported, a.slots.doubled)
 	}
 }
 
-func TestSettleAsksForTicksBetween(t *testing.T) {
+func TestSettleReportsGapBetweenTicks(t *testing.T) {
 	a := newAccount(probe{period: 10 * time.Second, exact: true, unseen: true})
 	a.slots.last = second(10)
 	a.slots.begin()
-	a.tell(new(tickAt(30, 1, "success", "")), nil)
+	a.addTick(new(tickAt(30, 1, "success", "")), nil)
 	if a.settle(second(40)); !a.gap {
-		t.Error("no gap: a tick is missing that no target can see")
+		t.Error("no gap, although a tick without a connection is missing")
 	}
 	last := tickAt(30, 1, "success", "")
 	a.merge(&probeView{History: []tick{tickAt(20, 1, "success", "")}, Last: &last}, time.Unix(0, second(31)))
@@ -202,7 +202,7 @@ func TestUnseenProbeIsQuietAfterTick(t *testing.T) {
 func TestCompareTotals(t *testing.T) {
 	quiet := func(all, failed int) balance { return balance{quiet: true, ticks: all, total: total{all, failed}} }
 	busy := func(all, failed, more int) balance {
-		return balance{ticks: all, total: total{all, failed}, more: more}
+		return balance{ticks: all, total: total{all, failed}, pending: more}
 	}
 	for _, test := range []struct {
 		name          string
@@ -218,7 +218,7 @@ func TestCompareTotals(t *testing.T) {
 
 		{"a tick during the scrape, not counted yet", quiet(10, 2), quiet(11, 2), total{10, 2}, false, false},
 		{"a tick during the scrape", quiet(10, 2), quiet(11, 2), total{11, 2}, false, false},
-		{"a tick under way", busy(10, 2, 1), busy(12, 3, 1), total{13, 4}, false, false},
+		{"a pending tick", busy(10, 2, 1), busy(12, 3, 1), total{13, 4}, false, false},
 		{"below the bounds", busy(10, 2, 1), busy(12, 3, 1), total{9, 2}, false, true},
 		{"above the bounds", busy(10, 2, 1), busy(12, 3, 1), total{14, 4}, false, true},
 		{"failures below the bounds", busy(10, 2, 1), busy(12, 3, 1), total{12, 1}, false, true},
@@ -234,7 +234,7 @@ func TestCompareTotals(t *testing.T) {
 	}
 }
 
-// The first ticks of a probe that its target does not see may be unknown. Each scrape tells more about
+// The ledger may not know the first ticks of a probe without connections. Each scrape narrows the bounds of
 // their number.
 func TestCompareTotalsWithUnknownFirstTicks(t *testing.T) {
 	a := newAccount(probe{exact: true, unseen: true})
@@ -256,11 +256,11 @@ func TestCompareTotalsWithUnknownFirstTicks(t *testing.T) {
 	}
 }
 
-func TestBalanceHasTicksUnderWay(t *testing.T) {
+func TestBalanceCountsPendingTicks(t *testing.T) {
 	a := newAccount(probe{period: 10 * time.Second, exact: true})
 	a.slots.last = second(10)
 	for now, more := range map[float64]int{9: 1, 10: 1, 19: 1, 21: 2, 45: 4} {
-		if got := a.balance(second(now)).more; got != more {
+		if got := a.balance(second(now)).pending; got != more {
 			t.Errorf("%d ticks at most after %v s, want %d", got, now, more)
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// oddPods is the number of odd pods of each kind.
+// oddPods is the number of odd pods of each kind: healthyPod and faultyPod.
 const oddPods = 5
 
-// oddPod is the manifest of a pod: its name, annotation and containers.
+// oddPod is the format of a manifest. Its arguments are the name, the annotation and the containers.
 const oddPod = `apiVersion: v1
 kind: Pod
 metadata:
@@ -25,7 +25,7 @@ spec:
   containers:%s
 `
 
-// writeOdd writes pods for what the others have not.
+// writeOdd writes pods for cases that the pods of the layout do not cover.
 func (w *world) writeOdd() error {
 	for i := range oddPods {
 		for name, text := range map[string]string{
@@ -40,7 +40,7 @@ func (w *world) writeOdd() error {
 	return nil
 }
 
-// healthyPod has a local process, and the plugins that other pods have not.
+// healthyPod returns a pod with a local process, and with plugins that other pods do not use.
 func (o oddTargets) healthyPod(mark string, i int) string {
 	plugins := fmt.Sprintf(`
       json: {readiness: {plugin: {name: httpjson, target: {port: %d}, config: {path: /json, field: status, fail: {equals: ok}}}, period: 2s, timeout: 5s, failureThreshold: 1}}
@@ -54,8 +54,8 @@ func (o oddTargets) healthyPod(mark string, i int) string {
     readinessProbe: {httpGet: {path: /ok, port: %d}, periodSeconds: 1, failureThreshold: 1}`, mark, o.HTTP))
 }
 
-// faultyPod has a container for each kind of failure. None of them is ever ready. Attempts end before
-// the next tick is due, so that the agent skips none.
+// faultyPod returns a pod with a container for each kind of failure. None of them is ever ready. Attempts
+// end before the next tick is due, so the agent skips no tick.
 func (o oddTargets) faultyPod(i int) string {
 	plugins := fmt.Sprintf(`
       hanging: {readiness: {plugin: {name: redis, target: {port: %d}}, period: 2s, timeout: 1s}}
@@ -78,7 +78,8 @@ func (o oddTargets) faultyPod(i int) string {
     readinessProbe: {httpGet: {path: /bad, port: %[4]d}, periodSeconds: 2}`, o.Hang, o.Reset, o.Refuse, o.HTTP))
 }
 
-// checkOdd checks a probe of an odd pod: healthy targets never fail, and faulty ones are never ready.
+// checkOdd checks a probe of an odd pod: healthy targets never fail, and faulty ones are never ready. It
+// returns the kind of fault and an example, or "" if there is no fault.
 func (w *world) checkOdd(p *probeView) (what, example string) {
 	if strings.HasPrefix(p.Pod, "faulty-") {
 		if p.Kind == "readiness" && p.Result == "success" {

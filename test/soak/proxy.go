@@ -14,30 +14,29 @@ type fault uint8
 const (
 	pass      fault = iota
 	delayed         // relayed after a third of a second
-	dripping        // the answer comes in small parts
+	dripping        // the answer is sent in small parts
 	resets          // reset at once
-	hangs           // read, and never answered
-	halfClose       // the end of the answer comes at once, and the connection stays open
+	hangs           // read, but never answered
+	halfClose       // closed for writing at once, but still read
 	cutsOff         // closed in the middle of the answer
 )
 
-// The faults that are tried with a protocol. A gRPC client may connect again when a connection
-// ends, so that its ticks could not be counted: its connections do not end.
+// The faults for each protocol. A gRPC client may connect again when a connection ends, so one attempt
+// could make several connections. Therefore its connections are not closed.
 var (
 	httpFaults  = []fault{resets, hangs, halfClose, cutsOff}
 	redisFaults = []fault{resets, hangs, halfClose, cutsOff}
 	grpcFaults  = []fault{hangs}
 )
 
-// A probe sees these numbers of connections in turn: those that succeed, and then those that fail in
-// one way.
+// For each probe, goodConns connections succeed, then badConns connections fail in one way, and so on.
 const (
 	goodConns = 7
 	badConns  = 5
 )
 
-// proxy relays connections to a target, or does what a broken network does. It decides by the number
-// of a probe's connections, so the log says what each attempt must have found.
+// proxy relays connections to a target, or simulates a broken network. The number of a probe's connections
+// decides, so the log says which result each attempt must have.
 type proxy struct {
 	target net.Addr
 	faults []fault
@@ -48,7 +47,7 @@ func newProxy(target net.Addr, faults []fault) *proxy {
 	return &proxy{target, faults, make(map[uint32]int)}
 }
 
-// plan returns what happens to the connection n of a probe.
+// plan returns the fault and the verdict for connection n of a probe.
 func (p *proxy) plan(key uint32, n int) (fault, verdict) {
 	turn, h := n%(goodConns+badConns), hash(int(key), n/(goodConns+badConns))
 	if turn >= goodConns {
@@ -72,18 +71,18 @@ func (p *proxy) serve(l *loggedListener) {
 		n := p.seen[key]
 		p.seen[key]++
 		f, v := p.plan(key, n)
-		l.server.note(key, v)
+		l.server.record(key, v)
 		go func() {
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(time.Minute))
 			if err := p.handle(conn.(*net.TCPConn), f); err != nil {
-				l.server.note(0, inTrouble)
+				l.server.record(0, inTrouble)
 			}
 		}()
 	}
 }
 
-// handle returns an error if it cannot connect to the target.
+// handle serves one connection. It returns an error if it cannot connect to the target.
 func (p *proxy) handle(conn *net.TCPConn, f fault) error {
 	switch f {
 	case resets:

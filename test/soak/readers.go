@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// readLists reads the lists of the API again and again.
+// readLists reads the lists of the API every ten seconds.
 func (w *world) readLists(ctx context.Context) {
 	discard := func(r io.Reader) error {
 		_, err := io.Copy(io.Discard, r)
@@ -38,8 +38,8 @@ func (w *world) readLists(ctx context.Context) {
 	})
 }
 
-// readStreams has nine readers of the stream besides the one that is checked: one that is fast, three
-// that are slow, two that never read, and three that come and go.
+// readStreams runs nine readers of the stream besides the one that is checked: one fast, three slow, two
+// that never read, and three that disconnect after a few seconds.
 func (w *world) readStreams(ctx context.Context) {
 	var readers sync.WaitGroup
 	defer readers.Wait()
@@ -106,7 +106,7 @@ func (a *agent) stream(ctx context.Context, client *http.Client) (io.ReadCloser,
 	return res.Body, nil
 }
 
-// dialWithBuffer dials with a receive buffer of so many bytes.
+// dialWithBuffer returns a function that dials with a receive buffer of buffer bytes.
 func dialWithBuffer(buffer int) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -117,18 +117,18 @@ func dialWithBuffer(buffer int) func(ctx context.Context, network, address strin
 	}
 }
 
-// streamed is what the checked reader of the stream has seen.
+// streamed has the observations of the checked reader of the stream.
 type streamed struct {
 	mu     sync.Mutex
 	events int
 	opened int
-	ended  []string             // why and when, the last one by this program
-	ready  time.Time            // when the last stream had sent the state that it begins with
-	last   map[string]time.Time // of the last tick of a probe, by probeView.key; of some probes
-	delays durations            // from the end of a tick until its event was read
+	ended  []string             // why and when streams ended; this program ends the last one
+	ready  time.Time            // by then the last stream has sent its initial state
+	last   map[string]time.Time // time of the last tick, by probeView.key; followed pods only
+	delays durations            // from the end of a tick until its event was read; followed pods only
 }
 
-// isFollowed reports whether the checked reader looks at the events of a pod.
+// isFollowed reports whether the checked reader records the delays of a pod's events.
 func isFollowed(pod int) bool { return pod%filePods == 5 || pod%filePods == 16 }
 
 // followStream reads the stream as fast as it can.
@@ -155,7 +155,7 @@ func (w *world) followStream(ctx context.Context) {
 				continue
 			}
 			w.stream.event(data, opened)
-			w.noteTick(data)
+			w.recordTick(data)
 		}
 	})
 }
@@ -169,7 +169,7 @@ func (s *streamed) end(err error) {
 
 var podField = []byte(`"pod":"p-`)
 
-// event records an event of a stream that was opened at a time.
+// event records an event of a stream that was opened at the time opened.
 func (s *streamed) event(data []byte, opened time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +194,8 @@ func (s *streamed) event(data []byte, opened time.Time) {
 	}
 }
 
-// noteTick notes the tick of an event of an exact probe.
-func (w *world) noteTick(data []byte) {
+// recordTick adds the tick of an event to the ledger, if the event is about an exact probe.
+func (w *world) recordTick(data []byte) {
 	if !bytes.Contains(data, podField) || !bytes.Contains(data, attempts) {
 		return // of another object, or of a probe without a tick
 	}
@@ -205,13 +205,13 @@ func (w *world) noteTick(data []byte) {
 		return
 	}
 	if key, ok := w.keys[p.key()]; ok && p.Last != nil && !p.Removed {
-		w.ledger.tell(key, &p)
+		w.ledger.addTick(key, &p)
 	}
 }
 
 var attempts = []byte(`"attempts":`)
 
-// checkStream checks that the stream has sent, or sends within some seconds, what a list has shown.
+// checkStream checks that the stream sends the last ticks of a list, 3 s after the list at the latest.
 func (w *world) checkStream(items []probeView) {
 	time.Sleep(3 * time.Second)
 	w.stream.mu.Lock()

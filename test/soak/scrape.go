@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// scrape is what this program uses of a /metrics.
+// scrape has the values of one response of /metrics that this program uses.
 type scrape struct {
-	bytes  int
+	bytes  int                // of the response
 	values map[string]float64 // series that are not per probe, by name and labels
 	totals map[probeSeries]total
 	lag    histogram
@@ -26,7 +26,7 @@ type scrape struct {
 // probeSeries identifies a probe in prober_probe_total.
 type probeSeries struct{ pod, container, kind string }
 
-// total is prober_probe_total of a probe.
+// total is prober_probe_total of a probe: all ticks and the failed ones.
 type total struct{ all, failed int }
 
 func (t total) plus(o total) total  { return total{t.all + o.all, t.failed + o.failed} }
@@ -35,7 +35,7 @@ func (t total) minus(o total) total { return total{t.all - o.all, t.failed - o.f
 func (t total) atLeast(o total) total { return total{max(t.all, o.all), max(t.failed, o.failed)} }
 func (t total) atMost(o total) total  { return total{min(t.all, o.all), min(t.failed, o.failed)} }
 
-// bounds are the totals from least to most.
+// bounds is the range from least to most, both included.
 type bounds struct{ least, most total }
 
 // histogram has the cumulative counts of its buckets, by upper bound.
@@ -43,7 +43,7 @@ type histogram []bucket
 
 type bucket struct{ le, count float64 }
 
-// scrape scrapes /metrics. Without totals those stay empty.
+// scrape scrapes /metrics. It leaves scrape.totals empty unless totals is set.
 func (a *agent) scrape(totals bool) (s scrape, err error) {
 	err = a.ask("/metrics", func(r io.Reader) error {
 		s, err = readScrape(r, totals)
@@ -74,7 +74,7 @@ func readScrape(r io.Reader, totals bool) (scrape, error) {
 	return s, nil
 }
 
-// The names of series that are per probe or per bucket.
+// The beginnings of series that exist per probe or per bucket.
 var (
 	probeTotal    = []byte("prober_probe_total{")
 	probeDuration = []byte("prober_probe_duration_seconds_")
@@ -116,7 +116,7 @@ func (s *scrape) add(line []byte, totals bool) error {
 	return nil
 }
 
-// label returns the value of a label; values with escapes are not needed here.
+// label returns the value of a label. It does not support values with escapes.
 func label(series, name string) string {
 	for _, before := range [...]string{"{", ","} {
 		if _, rest, ok := strings.Cut(series, before+name+`="`); ok {
@@ -155,8 +155,8 @@ func (h histogram) total() float64 {
 	return h[len(h)-1].count
 }
 
-// quantile returns the value that the part q of all observations does not exceed, interpolated as
-// histogram_quantile does.
+// quantile returns the value that the fraction q of all observations does not exceed. It interpolates as
+// histogram_quantile of Prometheus does.
 func (h histogram) quantile(q float64) float64 {
 	rank, below := q*h.total(), bucket{}
 	for _, b := range h {

@@ -26,34 +26,34 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// targets are the ports of what is probed.
+// targets describes the process of the targets, and the ports that it listens on.
 type targets struct {
 	Ports [ports]int
 	Odd   oddTargets
-	Nice  int // of the process
+	Nice  int // the niceness of the process
 	Pid   int
 }
 
-// oddTargets are the targets of the odd pods and of the agents that are killed. They are not logged.
+// oddTargets are the ports for the odd pods and for runKills. Their connections are not logged.
 type oddTargets struct{ HTTP, TCP, GRPC, Redis, Hang, Reset, Refuse int }
 
-// entry is one entry of the log of the targets: a connection, or something else that verdict names.
+// entry is one entry of the log of the targets: a connection, or another event that Verdict names.
 type entry struct {
 	At      int64 // UnixNano
 	Key     uint32
 	Verdict verdict
 }
 
-// verdict is what a target does to an attempt, or a change of the targets.
+// verdict is the result that an attempt must have, or another event.
 type verdict uint8
 
 const (
 	succeeds verdict = iota
 	fails
-	gateOpened // the listener of portGate; no connection
-	gateClosed
-	complete  // all entries until At are written; no connection
-	inTrouble // the targets have too many connections or descriptors; no connection
+	gateOpened // not a connection: portGate is listened on
+	gateClosed // not a connection: portGate is closed
+	complete   // not a connection: all entries until At are written
+	inTrouble  // not a connection: the targets have too many connections or descriptors
 )
 
 // entrySize is the size of an entry in the pipe.
@@ -62,8 +62,8 @@ const entrySize = 8 + 4 + 1
 // keyOf identifies a probe by its pod and port.
 func keyOf(pod int, p port) uint32 { return uint32(pod)<<4 | uint32(p) }
 
-// runTargets starts the targets in a child process with a high priority, if this user may: slow
-// targets are not tested. The log is read from the pipe that it returns.
+// runTargets starts the targets in a child process. It has a high priority if this user may set it, since
+// a slow target would look like a slow agent. The log is read from the pipe log.
 func runTargets(ctx context.Context, c *children) (all targets, log *bufio.Reader, err error) {
 	log, err = c.start(ctx, asTargets, "nice", "-n", "-5")
 	if err != nil {
@@ -107,21 +107,21 @@ func serveTargets() error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	return s.ship(os.Stdout)
+	return s.writeLog(os.Stdout)
 }
 
-// listen starts the listeners of what is logged.
+// listen starts the listeners whose connections are logged.
 func (s *server) listen(all *targets) error {
 	direct, err := net.Listen("tcp", "127.0.0.1:0") // HTTP behind the proxy
 	if err != nil {
 		return err
 	}
-	go s.each(direct, speakHTTP)
+	go s.serveConns(direct, speakHTTP)
 	directRedis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	go s.each(directRedis, speakRedis)
+	go s.serveConns(directRedis, speakRedis)
 	directGRPC, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -146,17 +146,18 @@ func (s *server) listen(all *targets) error {
 		case portGRPC:
 			go serveGRPC(logged)
 		case portRedis:
-			go s.each(logged, speakRedis)
+			go s.serveConns(logged, speakRedis)
 		case portAPI, portDBReady, portDBLive:
-			go s.each(logged, func(net.Conn) {})
+			go s.serveConns(logged, func(net.Conn) {})
 		default:
-			go s.each(logged, speakHTTP)
+			go s.serveConns(logged, speakHTTP)
 		}
 	}
 	return nil
 }
 
-// listenLow listens on a port that no client gets by itself, so that it can be closed and opened.
+// listenLow listens on a port below the range that the kernel uses for clients, so that the port can be
+// closed and opened again.
 func listenLow() (l net.Listener, err error) {
 	for range 100 {
 		l, err = net.Listen("tcp", fmt.Sprintf(":%d", 10000+rand.N(22000)))
@@ -174,16 +175,16 @@ type loggedListener struct {
 	port   port
 }
 
-// Accept returns a connection that succeeds, which is logged.
+// Accept accepts a connection and logs it as successful.
 func (l *loggedListener) Accept() (net.Conn, error) {
 	conn, key, err := l.accept()
 	if err == nil {
-		l.server.note(key, succeeds)
+		l.server.record(key, succeeds)
 	}
 	return conn, err
 }
 
-// accept returns a connection that is not logged, and the key of its probe.
+// accept accepts a connection without logging it, and returns the key of its probe.
 func (l *loggedListener) accept() (net.Conn, uint32, error) {
 	var conn net.Conn
 	err := l.server.accept(func() (err error) { conn, err = l.Listener.Accept(); return err })
@@ -194,14 +195,14 @@ func (l *loggedListener) accept() (net.Conn, uint32, error) {
 	return conn, keyOf(int(ip[2])<<8|int(ip[3]), l.port), nil
 }
 
-func (s *server) note(key uint32, v verdict) {
+func (s *server) record(key uint32, v verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = append(s.log, entry{time.Now().UnixNano(), key, v})
 }
 
-// ship writes the log to w every tenth of a second.
-func (s *server) ship(w io.Writer) error {
+// writeLog writes the log to w every tenth of a second.
+func (s *server) writeLog(w io.Writer) error {
 	var b bytes.Buffer
 	var spare []entry
 	for {
@@ -223,7 +224,7 @@ func (s *server) ship(w io.Writer) error {
 	}
 }
 
-// The gate is open, and then closed, for so long.
+// The gate is open for gateOpen, then closed for gateShut, and so on.
 const (
 	gateOpen = 40 * time.Second
 	gateShut = 25 * time.Second
@@ -233,10 +234,10 @@ const (
 func (s *server) gate(l *loggedListener) {
 	address := l.Addr().String()
 	for {
-		s.note(0, gateOpened)
-		go s.each(l, func(net.Conn) {})
+		s.record(0, gateOpened)
+		go s.serveConns(l, func(net.Conn) {})
 		time.Sleep(gateOpen)
-		s.note(0, gateClosed)
+		s.record(0, gateClosed)
 		_ = l.Close()
 		time.Sleep(gateShut)
 		again, err := net.Listen("tcp", address)
@@ -248,21 +249,21 @@ func (s *server) gate(l *loggedListener) {
 	}
 }
 
-// accept calls next until it succeeds or the listener is closed. It logs other errors as trouble of
-// the targets: they have no more descriptors.
+// accept calls next until it succeeds or the listener is closed. It logs other errors as inTrouble: the
+// process is out of descriptors.
 func (s *server) accept(next func() error) error {
 	for {
 		err := next()
 		if err == nil || errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		s.note(0, inTrouble)
+		s.record(0, inTrouble)
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// each calls do for each connection, and closes it then.
-func (s *server) each(l net.Listener, do func(net.Conn)) {
+// serveConns calls do for each connection, and then closes it.
+func (s *server) serveConns(l net.Listener, do func(net.Conn)) {
 	for {
 		var conn net.Conn
 		err := s.accept(func() (err error) { conn, err = l.Accept(); return err })
@@ -284,7 +285,7 @@ func speakHTTP(conn net.Conn) {
 	}
 }
 
-// speakRedis answers PING and INFO as a redis without replicas does.
+// speakRedis answers PING and INFO like a Redis server without replicas.
 func speakRedis(conn net.Conn) {
 	for r := bufio.NewReaderSize(conn, 256); ; {
 		line, err := r.ReadString('\n')
@@ -319,11 +320,11 @@ func (o *oddTargets) listen(s *server) (err error) {
 		go serve(l)
 	}
 	serve(&o.HTTP, func(l net.Listener) { _ = http.Serve(l, pages()) })
-	serve(&o.TCP, func(l net.Listener) { s.each(l, func(net.Conn) {}) })
+	serve(&o.TCP, func(l net.Listener) { s.serveConns(l, func(net.Conn) {}) })
 	serve(&o.GRPC, serveGRPC)
-	serve(&o.Redis, func(l net.Listener) { s.each(l, speakRedis) })
-	serve(&o.Hang, func(l net.Listener) { s.each(l, discard) })
-	serve(&o.Reset, func(l net.Listener) { s.each(l, reset) })
+	serve(&o.Redis, func(l net.Listener) { s.serveConns(l, speakRedis) })
+	serve(&o.Hang, func(l net.Listener) { s.serveConns(l, discard) })
+	serve(&o.Reset, func(l net.Listener) { s.serveConns(l, reset) })
 	serve(&o.Refuse, func(l net.Listener) { _ = l.Close() })
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// watch measures the agent, and compares what it says with the log of its targets.
+// watch measures the agent and scrapes its metrics.
 func (w *world) watch(ctx context.Context) {
 	every(ctx, w.samplePeriod(), func(int) {
 		s, err := w.agent.measure()
@@ -35,7 +35,7 @@ func (w *world) watch(ctx context.Context) {
 	})
 }
 
-// writeProfile writes a CPU profile of the agent, if it is asked for.
+// writeProfile writes a CPU profile of the agent, if -profile is set.
 func (w *world) writeProfile(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -57,12 +57,12 @@ func (w *world) writeProfile(ctx context.Context) {
 	}
 }
 
-// samplePeriod is 5 s, and shorter in a short soak.
+// samplePeriod is 5 s, or shorter in a short soak.
 func (w *world) samplePeriod() time.Duration {
 	return max(time.Second, min(5*time.Second, w.duration/60))
 }
 
-// progress prints a line.
+// progress prints the state of the soak in one line.
 func (w *world) progress() {
 	t := w.ledger.tally(w.slack())
 	w.mu.Lock()
@@ -85,19 +85,19 @@ func (w *world) cpuLocked() float64 {
 	return float64(to.cpu-from.cpu) / float64(to.at.Sub(from.at))
 }
 
-// slack is how late a tick may be before it counts as lost.
+// slack is how late a tick may be without being counted as lost.
 func (w *world) slack() time.Duration { return 3 * time.Second }
 
-// grown is a resource, and how much it may grow: a part of what it is, and so much.
-type grown struct {
-	name   string
-	of     func(size) float64
-	part   float64
-	beyond float64
-	text   func(float64) string
+// growthLimit is a resource that may grow by the fraction relative of its median, plus absolute.
+type growthLimit struct {
+	name     string
+	value    func(size) float64
+	relative float64
+	absolute float64
+	format   func(float64) string
 }
 
-var resources = []grown{
+var resources = []growthLimit{
 	{"memory (rss)", func(s size) float64 { return s.rss }, 0.1, 16 << 20, mib},
 	{"heap in use", func(s size) float64 { return s.heap }, 0.1, 16 << 20, mib},
 	{"goroutines", func(s size) float64 { return s.goroutines }, 0.1, 100, number},
@@ -111,7 +111,7 @@ func (w *world) checkFlat() {
 	sizes := w.sizes[len(w.sizes)/3:]
 	w.mu.Unlock()
 	if len(sizes) < 10 {
-		if w.cut {
+		if w.interrupted {
 			return
 		}
 		w.report.fault("%d measurements of resources after the first third: too few", len(sizes))
@@ -121,15 +121,15 @@ func (w *world) checkFlat() {
 	for _, g := range resources {
 		at, values := make([]float64, len(sizes)), make([]float64, len(sizes))
 		for i, s := range sizes {
-			at[i], values[i] = s.at.Sub(sizes[0].at).Seconds(), g.of(s)
+			at[i], values[i] = s.at.Sub(sizes[0].at).Seconds(), g.value(s)
 		}
 		growth := slope(at, values) * span.Seconds()
 		middle := median(values)
-		limit := middle*g.part + g.beyond
+		limit := middle*g.relative + g.absolute
 		w.report.add(g.name, "median %s, max %s; grows by %s in %v (tolerance %s)",
-			g.text(middle), g.text(slices.Max(values)), g.text(growth), span.Round(time.Second), g.text(limit))
+			g.format(middle), g.format(slices.Max(values)), g.format(growth), span.Round(time.Second), g.format(limit))
 		if growth > limit {
-			w.report.fault("%s grows by %s in %v, more than %s", g.name, g.text(growth), span.Round(time.Second), g.text(limit))
+			w.report.fault("%s grows by %s in %v, more than %s", g.name, g.format(growth), span.Round(time.Second), g.format(limit))
 		}
 	}
 }
@@ -148,7 +148,7 @@ func slope(x, y []float64) float64 {
 	return median(all)
 }
 
-// median returns the middle value, 0 of none.
+// median returns the middle value, or 0 if there are no values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -1,10 +1,11 @@
-// Verify runs what takes too long for CI, and keeps the last result of each step in docs/reliability.md.
+// Verify runs the checks that take too long for CI, and writes the last result of each step to
+// docs/reliability.md.
 //
 //	go run ./test/verify            # all steps: some hours
 //	go run ./test/verify oracle fuzz
 //
-// A step is a target of the Makefile. Its output is in a file, which is named when it fails. An interrupt
-// ends the step under way, and the results of earlier steps are kept.
+// A step is a target of the Makefile. Its output is written to a file, whose name is printed if the step
+// fails. An interrupt ends the current step, and the results of earlier steps are kept.
 package main
 
 import (
@@ -43,7 +44,7 @@ var steps = []step{
 	{"history", "30 days of history stay within the budget", []string{"bench-history"}},
 }
 
-// page has the table.
+// page is the file with the table of results.
 const page = "docs/reliability.md"
 
 func main() {
@@ -62,7 +63,7 @@ func main() {
 	}
 }
 
-// choose returns the steps of the names, all for none.
+// choose returns the steps with the given names, or all steps if there are no names.
 func choose(names []string) (chosen []step, err error) {
 	if len(names) == 0 {
 		return steps, nil
@@ -81,7 +82,7 @@ func choose(names []string) (chosen []step, err error) {
 	return chosen, nil
 }
 
-// verify runs the steps one after another. A step that fails does not end the others.
+// verify runs the steps one after another. It continues after a failed step.
 func verify(ctx context.Context, chosen []step, keep bool) error {
 	commit, err := exec.Command("git", "describe", "--always", "--dirty").Output()
 	if err != nil {
@@ -128,7 +129,7 @@ func messages(err error) []string {
 	return []string{err.Error()}
 }
 
-// run runs a step, with its output in a file.
+// run runs a step, and writes its output to a file.
 func (s step) run(ctx context.Context, file string) error {
 	out, err := os.Create(file)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s step) run(ctx context.Context, file string) error {
 	defer out.Close()
 	cmd := exec.CommandContext(ctx, "make", s.make...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // make ends what it has started
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // make ends its child processes
 	cmd.WaitDelay = 10 * time.Second
 	return cmd.Run()
 }
@@ -166,8 +167,8 @@ func keepRows(file string, rows map[string]string) error {
 	return os.WriteFile(file, []byte(before+begin+table(old, rows)+end+after), 0o644)
 }
 
-// table returns the table with the rows of old, and with new ones in their places. A step that has never run
-// says so.
+// table returns the table with the rows of old, replaced by the new rows. A step without a result has the
+// text "not run yet".
 func table(old string, rows map[string]string) string {
 	var b strings.Builder
 	b.WriteString("| step | what it shows | result | time | date | commit |\n|---|---|---|---|---|---|\n")

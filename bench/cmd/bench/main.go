@@ -1,12 +1,12 @@
-// Bench measures prober beside the kubelet's own code, and writes docs/performance.md. Run it in the
-// folder bench:
+// Bench measures prober and the kubelet's own code, and writes docs/performance.md. Run it in the folder
+// bench:
 //
 //	go run -tags k8s136 ./cmd/bench -scenario http,period-1s -again
 //
-// Each scenario leaves a record, and is left out while it has one of the same flags. So a run that was
-// interrupted goes on where it ended, and a quick look is replaced by the next full run. The page is
-// written after each scenario. One that fails keeps its old record, and the others still run. It
-// needs Linux, and a machine that does nothing else.
+// Each scenario writes a record. A scenario is skipped if it has a record with the same flags, so an
+// interrupted run continues where it stopped, and a full run replaces the record of a quick one. The page is
+// written after each scenario. A scenario that fails keeps its old record, and the others still run. Bench
+// needs Linux, and a machine without other load.
 package main
 
 import (
@@ -64,8 +64,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&o.scenarios, "scenario", "peers", "names, separated by commas; peers is all but scale; none only writes the page")
 	flags.IntVar(&o.seconds, "seconds", 0, "length of one measurement; default: the scenario's")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each subject; default: the scenario's")
-	flags.IntVar(&o.probes, "probes", 0, "most probes of a load, for a quick look; default: no limit")
-	flags.BoolVar(&o.again, "again", false, "measure scenarios again that have a record of the same flags")
+	flags.IntVar(&o.probes, "probes", 0, "maximum number of probes of a load, for a quick run; default: no limit")
+	flags.BoolVar(&o.again, "again", false, "also measure scenarios that have a record with the same flags")
 	flags.BoolVar(&o.list, "list", false, "list the scenarios")
 	flags.StringVar(&o.records, "records", "records", "folder of the records")
 	flags.StringVar(&o.page, "page", "../docs/performance.md", `the page to write; "" writes none`)
@@ -97,7 +97,7 @@ func (o *options) write(store record.Store) error {
 	return report.Write(o.page, scenario.All(), store)
 }
 
-// measure runs the scenarios that have no record of these flags. One that fails does not end it.
+// measure runs the scenarios that have no record with these flags. It continues after a failed one.
 func (o *options) measure(ctx context.Context, store record.Store, stdout, stderr io.Writer) error {
 	found, err := scenario.Find(strings.Split(o.scenarios, ","))
 	if err != nil {
@@ -138,7 +138,7 @@ func (o *options) measure(ctx context.Context, store record.Store, stdout, stder
 	return errors.Join(append(failed, o.write(store))...)
 }
 
-// one measures a scenario. Each run is a line of JSON on stdout.
+// one measures a scenario. It prints each run as a line of JSON on stdout.
 func (o *options) one(ctx context.Context, s *scenario.Scenario, stdout, stderr io.Writer) (_ *record.Record, err error) {
 	r := &record.Record{Scenario: s.Name, Command: o.command(s), Machine: measure.ThisMachine(), Start: time.Now().Round(time.Second)}
 	env := &scenario.Env{Seconds: s.Seconds, Rounds: s.Rounds, Probes: o.probes, Profiles: o.profiles}
@@ -151,7 +151,7 @@ func (o *options) one(ctx context.Context, s *scenario.Scenario, stdout, stderr 
 	lines := json.NewEncoder(stdout)
 	env.Emit = func(run record.Run) {
 		r.Runs = append(r.Runs, run)
-		_ = lines.Encode(run) // the record has it, too
+		_ = lines.Encode(run) // the record has it too
 	}
 	start := time.Now()
 	env.Logf = func(format string, args ...any) {
@@ -173,7 +173,7 @@ func (o *options) one(ctx context.Context, s *scenario.Scenario, stdout, stderr 
 	return r, nil
 }
 
-// foreignCPU is the processor time of everything but this process and its children that have ended.
+// foreignCPU returns the processor time of all programs except this process and its ended children.
 func foreignCPU() (time.Duration, error) {
 	busy, err := measure.BusyCPU()
 	if err != nil {
@@ -187,7 +187,7 @@ func foreignCPU() (time.Duration, error) {
 	return busy - own - children, err
 }
 
-// command returns the command that measures a scenario again in the same way.
+// command returns the command that repeats the measurement of a scenario.
 func (o *options) command(s *scenario.Scenario) string {
 	var text strings.Builder
 	text.WriteString("go run -tags k8s136 ./cmd/bench -again -scenario " + s.Name)

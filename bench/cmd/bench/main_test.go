@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestAScenarioIsMeasuredOnce runs a quick one, and then finds its record.
-func TestAScenarioIsMeasuredOnce(t *testing.T) {
+// TestScenarioWithRecordIsSkipped runs a quick scenario twice. The second run must only find the record.
+func TestScenarioWithRecordIsSkipped(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "docs", "performance.md")
 	args := []string{"-scenario", "reader", "-rounds", "1", "-seconds", "1", "-probes", "100", "-records", filepath.Join(dir, "records"), "-page", page}
@@ -52,8 +52,8 @@ func TestAScenarioIsMeasuredOnce(t *testing.T) {
 	}
 }
 
-// TestAFailedScenarioDoesNotEndTheOthers needs the program prober, which cannot be built.
-func TestAFailedScenarioDoesNotEndTheOthers(t *testing.T) {
+// TestOtherScenariosRunAfterFailure runs a scenario that fails because the program prober cannot be built.
+func TestOtherScenariosRunAfterFailure(t *testing.T) {
 	t.Setenv("PATH", "")
 	dir := t.TempDir()
 	var stdout, stderr bytes.Buffer
@@ -66,10 +66,10 @@ func TestAFailedScenarioDoesNotEndTheOthers(t *testing.T) {
 	}
 }
 
-// TestThePageIsThatOfTheRecords fails when the page or the scenarios were edited: run
+// TestPageIsUpToDate fails if the page or the scenarios were edited. Run then
 //
 //	go run -tags k8s136 ./cmd/bench -scenario none
-func TestThePageIsThatOfTheRecords(t *testing.T) {
+func TestPageIsUpToDate(t *testing.T) {
 	files, err := report.Page(scenario.All(), record.Store{Dir: "../../records"})
 	if err != nil {
 		t.Fatal(err)

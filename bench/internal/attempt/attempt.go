@@ -1,6 +1,6 @@
-// Package attempt measures single attempts: prober's handlers, the packages of the kubelet, and
-// what the kernel or a protocol takes at least; and plugins beside each other. They alternate in one
-// process.
+// Package attempt measures single attempts: of prober's handlers, of the kubelet's packages, and of minimal
+// code that shows the cost of the kernel or a protocol. It also measures plugins. The subjects alternate in
+// one process.
 package attempt
 
 import (
@@ -29,12 +29,12 @@ func SubjectsOf(kind string) []string {
 	return []string{Kubelet, Prober, Limit}
 }
 
-// addresses are the targets of one kind, so that the ports of one are not used up.
+// addresses are the targets of one kind. With a single address, the ephemeral ports would run out.
 const addresses = 200
 
 func address(i int) string { return target.Address(i % addresses) }
 
-// subject returns the attempts of a subject for concurrency c.
+// subject returns the attempt function of a subject for concurrency c.
 func subject(name, kind string, ports target.Ports, c int) (attempt, error) {
 	port := map[string]int{"http": ports.HTTP, "https": ports.HTTPS, "tcp": ports.TCP, "grpc": ports.GRPC}[kind]
 	switch name {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// deadlineContext ends at a deadline. Like the context that a worker gives to a handler, it has a
-// timer only when something asks for its end. One of the context package takes half as long as a
-// small guest.
+// deadlineContext is a context with a deadline. Like the context that a worker gives to a handler, it starts
+// a timer only when Done or AfterFunc is called. A context of the context package takes half as long as an
+// attempt of a small guest.
 type deadlineContext struct {
 	context.Context // the background
 	deadline        time.Time
 
 	once   sync.Once
-	timed  context.Context // nil until something asks for the end
+	timed  context.Context // nil until the timer is needed
 	cancel context.CancelFunc
 }
 
@@ -27,7 +27,7 @@ func (c *deadlineContext) withTimer() context.Context {
 	return c.timed
 }
 
-// end frees the timer, if there is one.
+// end stops the timer, if there is one.
 func (c *deadlineContext) end() {
 	if c.cancel != nil {
 		c.cancel()

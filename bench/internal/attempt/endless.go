@@ -19,7 +19,7 @@ import (
 // EndlessJob is the name of the job of [ServeEndless].
 const EndlessJob = "endless"
 
-// The subjects of [ServeEndless]: what ends a guest at its deadline.
+// The subjects of [ServeEndless]: the ways to end a guest at its deadline.
 const (
 	Fuel   = "fuel"
 	Checks = "checks of wazero"
@@ -28,13 +28,13 @@ const (
 // AllGuests is the value of the parameter guest in the run of all guests of a subject.
 const AllGuests = "any"
 
-// EndlessRequest asks for attempts of guests that compute for ever.
+// EndlessRequest requests attempts of guests with endless loops.
 type EndlessRequest struct {
 	Rounds   int
-	Attempts int // of each guest in a round
+	Attempts int // number of attempts of each guest in a round
 }
 
-// ServeEndless is the job of a child: the answer is a list of runs.
+// ServeEndless is the job of a child. Its answer is a list of runs.
 func ServeEndless(ctx context.Context, c *child.Conn) error {
 	var r EndlessRequest
 	if err := c.Next(&r); err != nil {
@@ -56,7 +56,7 @@ func ServeEndless(ctx context.Context, c *child.Conn) error {
 	return c.Reply(runs)
 }
 
-// measureEndless returns how late the attempts of each guest ended, and those of all.
+// measureEndless returns the lateness of the attempts of each guest, and of all guests.
 func measureEndless(ctx context.Context, subject string, attempts int) (runs []record.Run, err error) {
 	cache, err := os.MkdirTemp("", "prober-cache")
 	if err != nil {
@@ -80,7 +80,7 @@ func measureEndless(ctx context.Context, subject string, attempts int) (runs []r
 	return append(runs, lateRun(subject, AllGuests, all)), nil
 }
 
-// lateness returns for each attempt of a guest how long after its deadline it ended.
+// lateness returns how long after its deadline each attempt of a guest ended.
 func lateness(ctx context.Context, host *wasm.Host, guest endless.Guest, attempts int) ([]time.Duration, error) {
 	const timeout = 20 * time.Millisecond
 	p, err := host.Load(ctx, plugin.Found{Module: guest.Module, Manifest: plugin.Minimal("endless")})

@@ -16,7 +16,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// timeout is so long that no attempt ends at it when all processors are busy.
+// timeout is so long that no attempt times out even when all processors are busy.
 const timeout = 10 * time.Second
 
 // kubelet makes attempts as the kubelet's prober does.
@@ -60,7 +60,7 @@ func succeeded(r kprobe.Result, output string, err error) error {
 	return nil
 }
 
-// trueCommand stands for the container runtime: os/exec runs the command on this host.
+// trueCommand replaces the container runtime: os/exec runs the command on this host.
 type trueCommand struct{ utilexec.Cmd }
 
 const truePath = "/bin/true"

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// limit makes attempts that do the least which the kind allows: for http, tcp and grpc blocking
-// system calls, for https the handshake of crypto/tls, for exec a fork, an exec and a wait. They
-// check no deadline, and read no answer properly.
+// limit makes attempts with the least possible work: for http, tcp and grpc blocking system calls, for https
+// the handshake of crypto/tls, for exec a fork, an exec and a wait. They have no deadline, and do not parse
+// answers completely.
 func limit(kind string, port, c int) (attempt, error) {
 	buffers := make([][]byte, c)
 	for i := range buffers {

@@ -29,23 +29,23 @@ const (
 	GoReset  = "Go, reset"
 	GoPooled = "Go, pooled"
 	Process  = "process of go-plugin"
-	Cached   = "Go, from the cache" // a start, not an attempt
+	Cached   = "Go, from the cache" // measures a start, not an attempt
 
 	BareCached = "wazero, from the cache"
 
 	ProcessStart = "process of go-plugin, its start"
-	ProcessAlone = "process of go-plugin, alone" // until it has written its line
+	ProcessAlone = "process of go-plugin, alone" // until it has written its handshake line
 )
 
-// PluginRequest asks for attempts of plugins, one at a time.
+// PluginRequest requests attempts of plugins, one at a time.
 type PluginRequest struct {
-	C, Go   string // paths of guests; without C its attempts fail
+	C, Go   string // paths of guests; if C is "", its attempts fail
 	Process string // path of a plugin of go-plugin
 	Rounds  int
-	Seconds float64 // of a round of one subject
+	Seconds float64 // duration of a round of one subject
 }
 
-// ServePlugins is the job of a child: the answer is a list of runs.
+// ServePlugins is the job of a child. Its answer is a list of runs.
 func ServePlugins(ctx context.Context, c *child.Conn) error {
 	var r PluginRequest
 	if err := c.Next(&r); err != nil {
@@ -118,7 +118,7 @@ func guestAttempt(ctx context.Context, host *wasm.Host, path string, isolation p
 	return pluginAttempt(p, `{}`)
 }
 
-// processAttempt starts a process, and returns what ends it.
+// processAttempt starts a plugin process, and returns its attempt function and a function that ends it.
 func processAttempt(ctx context.Context, path string) (attempt, func() error, error) {
 	found, err := foundProcess(path)
 	if err != nil {
@@ -135,7 +135,7 @@ func processAttempt(ctx context.Context, path string) (attempt, func() error, er
 	return one, p.Close, nil
 }
 
-// foundProcess returns the program at path as the reader of plugins does.
+// foundProcess returns the program at path in the form in which plugins are found in a folder.
 func foundProcess(path string) (plugin.Found, error) {
 	manifest := "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n"
 	if err := os.WriteFile(path+".yaml", []byte(manifest), 0o600); err != nil {
@@ -144,7 +144,7 @@ func foundProcess(path string) (plugin.Found, error) {
 	return plugin.ReadProcess(path)
 }
 
-// pluginAttempt returns attempts with a deadline.
+// pluginAttempt returns an attempt function that sets a deadline.
 func pluginAttempt(p probe.Preparer, config string) (attempt, error) {
 	h, err := p.Prepare([]byte(config), probe.Target{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/bench/internal/record"
 )
 
-// TestEveryPluginSucceeds has a guest in Go in place of that in C, which needs clang.
+// TestEveryPluginSucceeds uses the guest in Go also as the guest in C, which would need clang.
 func TestEveryPluginSucceeds(t *testing.T) {
 	dir := t.TempDir()
 	guest, process := filepath.Join(dir, "go.wasm"), filepath.Join(dir, "prober-plugin-tester")

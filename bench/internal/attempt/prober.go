@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// prober makes attempts with prober's built-in handlers. The context of each, with its deadline, is
-// part of what is measured.
+// prober makes attempts with prober's built-in handlers. The measurement includes making the context with the
+// deadline.
 func prober(kind string, port int) (attempt, error) {
 	name, config := kind, ""
 	switch kind {
@@ -26,8 +26,7 @@ func prober(kind string, port int) (attempt, error) {
 	return bindAll(name, config, addresses, func(_, i int) int { return i })
 }
 
-// reusing makes attempts of 1,024 probes that keep their connections. No two attempts of a probe are
-// under way at a time.
+// reusing makes attempts of 1,024 probes that keep their connections. A probe makes one attempt at a time.
 func reusing(port, c int) (attempt, error) {
 	const probes = 1024
 	config := fmt.Sprintf(`{"path":"/healthz","port":%d,"connection":"reuse"}`, port)
@@ -41,7 +40,7 @@ func bindAll(name, config string, n int, which func(slot, i int) int) (attempt, 
 	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
 		return nil, err
 	}
-	bound := make([]probe.Handler, n) // one a probe, as a manager has them
+	bound := make([]probe.Handler, n) // one for each probe, as in a manager
 	for i := range bound {
 		var err error
 		if bound[i], err = registry.Prepare(name, []byte(config), probe.Target{}); err != nil {

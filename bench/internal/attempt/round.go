@@ -20,16 +20,16 @@ import (
 // JobName is the name of the job of a child.
 const JobName = "attempts"
 
-// Request asks for rounds of one kind at one concurrency.
+// Request requests rounds of one kind at one concurrency.
 type Request struct {
 	Kind    string // http, https, tcp, grpc or exec
-	C       int    // attempts at a time
+	C       int    // number of concurrent attempts
 	Rounds  int
-	Seconds float64 // of a round of one subject
+	Seconds float64 // duration of a round of one subject
 	Ports   target.Ports
 }
 
-// Serve is the job of the child: the answer is a list of runs.
+// Serve is the job of the child. Its answer is a list of runs.
 func Serve(ctx context.Context, c *child.Conn) error {
 	var r Request
 	if err := c.Next(&r); err != nil {
@@ -50,8 +50,8 @@ func Serve(ctx context.Context, c *child.Conn) error {
 	return c.Reply(runs)
 }
 
-// alternate lets the subjects alternate, in each second round backwards, so that none always follows
-// the same other one.
+// alternate runs the subjects in turn. Every second round is in reverse order, so that no subject always
+// follows the same other one.
 func alternate(ctx context.Context, subjects []string, all []attempt, c, rounds int, d time.Duration) (runs []record.Run, err error) {
 	goroutines := runtime.NumGoroutine()
 	for i := range all {
@@ -78,8 +78,8 @@ func alternate(ctx context.Context, subjects []string, all []attempt, c, rounds 
 	return runs, nil
 }
 
-// settle waits until what the last subject has begun has ended, half a second at most, and collects
-// its garbage: also that of pools, which takes two collections.
+// settle waits until the goroutines of the last subject have ended, at most for half a second. Then it runs
+// two garbage collections, because pools are freed by the second one.
 func settle(goroutines int) {
 	const pause = 20 * time.Millisecond
 	for last, left := -1, 25; left > 0; left-- {
@@ -94,10 +94,10 @@ func settle(goroutines int) {
 	runtime.GC()
 }
 
-// tolerated is the share of attempts that may fail in a round.
+// tolerated is the fraction of attempts that may fail in a round.
 const tolerated = 0.01
 
-// round makes attempts for d, c at a time. If too many failed, its error has that of the first one.
+// round makes attempts for d, c at a time. If too many fail, its error includes the first attempt's error.
 func round(ctx context.Context, one attempt, c int, d time.Duration) (map[string]record.Number, error) {
 	var (
 		wg     sync.WaitGroup

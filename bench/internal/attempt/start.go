@@ -23,7 +23,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// measureStarts starts a guest that is compiled in a cache, by prober and by wazero alone.
+// measureStarts measures starts of a guest that is in the compilation cache, by prober and by wazero alone.
 func measureStarts(ctx context.Context, cache, path string, rounds int) (runs []record.Run, err error) {
 	module, err := os.ReadFile(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func startCached(ctx context.Context, cache string, module []byte) (took time.Du
 	return time.Since(start), nil
 }
 
-// startBare does the same through wazero alone, with host functions that do nothing.
+// startBare does the same with wazero alone, with host functions that do nothing.
 func startBare(ctx context.Context, folder string, module []byte) (took time.Duration, err error) {
 	start := time.Now()
 	cache, err := wazero.NewCompilationCacheWithDir(folder)
@@ -87,7 +87,7 @@ func startBare(ctx context.Context, folder string, module []byte) (took time.Dur
 	return time.Since(start), nil
 }
 
-// bareImports makes the modules that a guest imports: WASI is that of wazero.
+// bareImports instantiates the modules that a guest imports. WASI is wazero's implementation.
 func bareImports(ctx context.Context, r wazero.Runtime, compiled wazero.CompiledModule) error {
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
 		return err
@@ -112,12 +112,11 @@ func bareImports(ctx context.Context, r wazero.Runtime, compiled wazero.Compiled
 	return nil
 }
 
-// startsEach is how many starts of a process a round has: they differ much.
+// startsEach is the number of starts of a process in a round. Their durations vary a lot.
 const startsEach = 9
 
-// measureProcessStarts starts a process of go-plugin until it has described itself, and beside it the
-// same program alone. The figures of a round are medians of its starts, and the difference of the two
-// is a figure of its own.
+// measureProcessStarts starts a process of go-plugin until it has described itself, and the same program
+// alone. The figures of a round are the medians of its starts, and the difference of both.
 func measureProcessStarts(ctx context.Context, path string, rounds int) (runs []record.Run, err error) {
 	for n := range rounds + 1 {
 		var alone, read, start []float64
@@ -140,7 +139,7 @@ func measureProcessStarts(ctx context.Context, path string, rounds int) (runs []
 	return runs, nil
 }
 
-// processStart is how long the parts of one start take, in milliseconds.
+// processStart has the durations of the parts of one start, in milliseconds.
 type processStart struct{ alone, read, start float64 }
 
 // startProcess starts the program at path alone, and then as a plugin.
@@ -165,8 +164,7 @@ func startProcess(ctx context.Context, path string) (s processStart, err error) 
 
 func milliseconds(d time.Duration) record.Number { return record.Number(d.Seconds() * 1000) }
 
-// startAlone starts a program of go-plugin, without TLS, until it has written the line that says where
-// it listens.
+// startAlone starts a program of go-plugin, without TLS, until it has written the line with its address.
 func startAlone(ctx context.Context, path string) (took time.Duration, err error) {
 	folder, err := os.MkdirTemp("", "prober-alone")
 	if err != nil {
@@ -175,7 +173,7 @@ func startAlone(ctx context.Context, path string) (took time.Duration, err error
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Env = []string{pluginpb.CookieKey + "=" + pluginpb.CookieValue, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=" + folder}
-	stdin, err := cmd.StdinPipe() // its end ends the process
+	stdin, err := cmd.StdinPipe() // closing it ends the process
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,6 @@
-// Package child runs parts of the benchmark in processes of their own, so that the memory and the
-// processor time of one subject are not those of another. A child is this program again; it reads
-// requests from stdin, writes answers to stdout, both as JSON, and ends with its stdin.
+// Package child runs parts of the benchmark in child processes, so that the memory and the processor time of
+// one subject do not include another's. A child is another process of this program. It reads requests from
+// stdin and writes answers to stdout, both as JSON, and ends at the end of its stdin.
 package child
 
 import (
@@ -18,11 +18,11 @@ import (
 // argument is the first argument of a child, before the name of its job.
 const argument = "child"
 
-// Job is what a child does. Its context ends with the parent.
+// Job is the function that a child runs. Its context ends with the parent.
 type Job func(ctx context.Context, c *Conn) error
 
-// Main runs the job of a child and exits. It returns in a program that is no child. Programs and
-// tests call it first.
+// Main runs the job of a child and exits. It returns if this process is not a child. Programs and tests must
+// call it first.
 func Main(jobs map[string]Job) {
 	if len(os.Args) != 3 || os.Args[1] != argument {
 		return
@@ -54,7 +54,7 @@ func (c *Conn) read(ctx context.Context, cancel context.CancelFunc, in io.Reader
 	for dec := json.NewDecoder(bufio.NewReader(in)); ; {
 		var request json.RawMessage
 		if dec.Decode(&request) != nil {
-			return // the parent has closed it, or is gone
+			return // the parent has closed it, or has ended
 		}
 		select {
 		case c.requests <- request:
@@ -76,14 +76,14 @@ func (c *Conn) Next(v any) error {
 // Reply answers a request.
 func (c *Conn) Reply(v any) error { return c.replies.Encode(v) }
 
-// Process is the parent's end.
+// Process is a child as its parent sees it.
 type Process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	replies *json.Decoder
 }
 
-// Start starts a child. The end of ctx kills it.
+// Start starts a child. It is killed when ctx ends.
 func Start(ctx context.Context, job string) (*Process, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -129,7 +129,7 @@ func (p *Process) Close() error {
 	return errors.Join(p.in.Close(), p.cmd.Wait())
 }
 
-// Run starts a child, asks it once, and ends it.
+// Run starts a child, sends it one request, and ends it.
 func Run(ctx context.Context, job string, request, reply any) error {
 	p, err := Start(ctx, job)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// services is a group of prober with its metrics and a reader of its results. Its keys are the names
-// of the pods, and its tasks their containers; it keeps nothing of the pods.
+// services runs a group of prober with its metrics and a reader of its results. Its keys are the names of the
+// pods, and its tasks are their containers. It does not keep the pods.
 type services struct {
 	group    *group.Group[string]
 	metrics  *metrics.Metrics // nil: the group has no observer

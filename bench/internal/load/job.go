@@ -43,7 +43,7 @@ func Serve(ctx context.Context, c *child.Conn) error {
 	return profiled(&r, func() error { return j.serve(ctx, c) })
 }
 
-// serve measures as often as it is asked to.
+// serve makes a measurement for each request.
 func (j *job) serve(ctx context.Context, c *child.Conn) error {
 	for {
 		var m Measure
@@ -70,7 +70,7 @@ type job struct {
 	pods    []*v1.Pod
 	attempt []bool // whether a probe makes attempts
 	calls   *measure.Calls
-	idle    int64 // bytes resident before the manager was made, with the pods
+	idle    int64 // resident bytes with the pods, before the manager was made
 
 	recording atomic.Bool
 	total     atomic.Int64 // calls while recording
@@ -106,7 +106,7 @@ func start(ctx context.Context, r *Request) (*job, *Ready, error) {
 		}
 	}
 	added := time.Since(begin)
-	if err := sleep(ctx, j.period+margin/4); err != nil { // all have had their first ticks
+	if err := sleep(ctx, j.period+margin/4); err != nil { // time for the first ticks of all probes
 		return nil, nil, err
 	}
 	resting, err := resident()
@@ -138,7 +138,7 @@ func (j *job) manager(ctx context.Context) (manager, error) {
 	}
 }
 
-// run is the work of an attempt.
+// run records a call, and does the work of an attempt.
 func (j *job) run(ctx context.Context, probe int, timeout time.Duration) (failed bool) {
 	if j.recording.Load() {
 		j.calls.Record(probe)
@@ -156,8 +156,8 @@ func (j *job) run(ctx context.Context, probe int, timeout time.Duration) (failed
 	return true
 }
 
-// margin is how long calls are recorded before and after a measurement, at least and at most. After
-// it, a tick that has not begun counts as lost.
+// margin is how long calls are recorded before and after a measurement. A tick that has not begun after it
+// counts as lost.
 const margin = 2 * time.Second
 
 func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.Number, error) {
@@ -167,7 +167,7 @@ func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.N
 	if err := sleep(ctx, margin/4); err != nil {
 		return nil, err
 	}
-	// What it takes to read them is not in the window.
+	// The cost of reading them is outside of the window.
 	ownBefore, err := j.subject.lags()
 	if err != nil {
 		return nil, err
@@ -194,19 +194,19 @@ func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.N
 		return nil, err
 	}
 	j.recording.Store(false)
-	if err := sleep(ctx, margin/10); err != nil { // calls under way end
+	if err := sleep(ctx, margin/10); err != nil { // time for running calls to end
 		return nil, err
 	}
-	j.total.Load() // what was recorded before it was added to is now visible here
+	j.total.Load() // makes the calls that were recorded before each Add visible here
 	figures := j.figures(before, after, d)
-	if own != nil && j.request.Hanging == 0 { // else it has those that hang, too
+	if own != nil && j.request.Hanging == 0 { // otherwise the lags include hanging probes
 		figures["own-p99-ms"] = record.Number(own.milliseconds(ownBefore, 0.99))
 	}
 	return figures, nil
 }
 
-// figures leaves out the lags of probes that hang. A sleep that took longer than d, because all
-// processors were busy, does not make the window of the lags longer: calls are kept for d.
+// figures returns the figures of a measurement, without the lags of hanging probes. If a sleep took longer
+// than d because all processors were busy, the window of the lags is still d, because calls are kept for d.
 func (j *job) figures(before, after *snapshot, d time.Duration) map[string]record.Number {
 	lags, expected := new(measure.Histogram), 0.0
 	for i, attempts := range j.attempt {
@@ -229,7 +229,7 @@ func (j *job) figures(before, after *snapshot, d time.Duration) map[string]recor
 		"goroutines": record.Number(float64(runtime.NumGoroutine()) / n),
 		"ticks":      record.Number(lags.Count()), "lost": record.Number(lags.Lost()),
 	}
-	if d >= 2*j.period { // one call of a probe does not show when it was due
+	if d >= 2*j.period { // a single call does not show when the probe was due
 		for name, q := range map[string]float64{"p50-ms": 0.5, "p99-ms": 0.99, "p999-ms": 0.999, "max-ms": 1} {
 			figures[name] = record.Number(lags.Milliseconds(q))
 		}
@@ -242,7 +242,7 @@ type snapshot struct {
 	at                  time.Time
 	cpu                 time.Duration
 	calls               int64
-	resident            int64 // set only at the end
+	resident            int64 // only set at the end
 	allocs, collections uint64
 }
 
@@ -259,7 +259,7 @@ func take(j *job) (s *snapshot, err error) {
 	return s, nil
 }
 
-// resident returns the memory of this process after a collection, in bytes.
+// resident returns the resident memory of this process after a garbage collection, in bytes.
 func resident() (int64, error) {
 	runtime.GC()
 	debug.FreeOSMemory()

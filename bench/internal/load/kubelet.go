@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/exec"
 )
 
-// kubelet is the kubelet's manager with its metrics.
+// kubelet runs the kubelet's manager with its metrics.
 type kubelet struct{ manager prober.Manager }
 
 func newKubelet(ctx context.Context, pods []*v1.Pod, run runner) *kubelet {
@@ -41,7 +41,7 @@ func newKubelet(ctx context.Context, pods []*v1.Pod, run runner) *kubelet {
 			}
 		}()
 	}
-	// A recorder without a channel throws events away. One with a channel would block the workers.
+	// A recorder without a channel discards events. A recorder with a channel would block the workers.
 	return &kubelet{prober.NewManager(source, caches[0], caches[1], caches[2], kubeletRunner{run: run}, new(record.FakeRecorder))}
 }
 
@@ -56,7 +56,7 @@ func (k *kubelet) gather() (string, error) {
 
 func (k *kubelet) lags() (*ownLags, error) { return nil, nil }
 
-// kubeletStatus is the one method of the status manager that the prober calls.
+// kubeletStatus implements the only method of the status manager that the prober calls.
 type kubeletStatus struct {
 	status.Manager
 	statuses map[types.UID]v1.PodStatus // read-only
@@ -80,7 +80,7 @@ func (r kubeletRunner) RunInContainer(ctx context.Context, _ kubecontainer.Conta
 	return nil, nil
 }
 
-// exitError is that of a command with exit code 1.
+// exitError is the error of a command with exit code 1.
 type exitError struct{}
 
 var _ exec.ExitError = exitError{}

@@ -11,7 +11,7 @@ import (
 // ownLags are the cumulative buckets of prober_schedule_lag_seconds.
 type ownLags struct{ *dto.Histogram }
 
-// lagsOf reads them from prober's metrics.
+// lagsOf reads ownLags from prober's metrics.
 func lagsOf(g prometheus.Gatherer) (*ownLags, error) {
 	families, err := g.Gather()
 	if err != nil {
@@ -25,8 +25,7 @@ func lagsOf(g prometheus.Gatherer) (*ownLags, error) {
 	return nil, errors.New("no prober_schedule_lag_seconds")
 }
 
-// milliseconds returns the least bound of a bucket that the share q of the ticks since before does
-// not exceed.
+// milliseconds returns the lowest bucket bound that the fraction q of the ticks since before does not exceed.
 func (l *ownLags) milliseconds(before *ownLags, q float64) float64 {
 	total := l.GetSampleCount() - before.GetSampleCount()
 	for i, b := range l.GetBucket() {

@@ -1,5 +1,5 @@
-// Package load runs a whole manager, prober's or the kubelet's, with many probes, and measures its
-// memory, its processor time and how late probes are.
+// Package load runs a whole manager, prober's or the kubelet's, with many probes. It measures memory,
+// processor time and the lateness of probes.
 package load
 
 import (
@@ -13,33 +13,31 @@ import (
 
 // The subjects.
 const (
-	Prober = "prober"       // its manager of pods
+	Prober = "prober"       // the manager of pods
 	Group  = "prober group" // without Kubernetes; only with bare handlers
 	// Unobserved is the group without metrics.
 	Unobserved = "prober group without metrics"
 	Kubelet    = "kubelet"
 )
 
-// Request is the first request to the child: it makes the probes.
+// Request is the first request to the child, which then makes the probes.
 type Request struct {
 	Subject string
 	Probes  int
 	Period  int // seconds
-	// OneProbe makes pods of one container with one liveness probe. Else a pod has two containers
-	// with probes of all three kinds. Their startup probes make no attempts, since the containers
-	// have started.
+	// OneProbe makes pods with one container and one liveness probe. Otherwise a pod has two containers with
+	// probes of all three kinds. Their startup probes make no attempts, because the containers have started.
 	OneProbe bool
-	// Port is that of an HTTP target, at as many addresses as there are probes. 0 means exec probes
-	// whose commands do nothing.
+	// Port is the port of an HTTP target, at a different address for each probe. 0 means exec probes whose
+	// commands do nothing.
 	Port int
-	// Bare replaces the exec handler of prober by one that does nothing at all. The group always
-	// has that.
+	// Bare replaces prober's exec handler by one that does nothing. The group always uses that one.
 	Bare bool
-	// Late adds the probes when the manager is older than a period.
+	// Late adds the probes after the manager has run for a period.
 	Late bool
-	// Hanging probes, the first ones, hang until their deadline of one second.
+	// Hanging is the number of probes, the first ones, that hang until their timeout of one second.
 	Hanging int
-	// Scraped serves the metrics.
+	// Scraped serves the metrics by HTTP.
 	Scraped bool
 	// MaxSeconds is the longest measurement.
 	MaxSeconds int
@@ -47,7 +45,7 @@ type Request struct {
 	Profiles string
 }
 
-// Ready is the answer to it, when all probes have had their first tick.
+// Ready is the answer to Request, after all probes have had their first tick.
 type Ready struct {
 	Metrics string // URL of the metrics; "" if they are not served
 	Figures map[string]record.Number
@@ -56,14 +54,14 @@ type Ready struct {
 // Measure is each further request. The answer is a map of figures.
 type Measure struct{ Seconds int }
 
-// manager is what the subjects have in common.
+// manager is the interface of all subjects.
 type manager interface {
-	// add adds the probes of a pod. The numbers of its probes begin at first.
+	// add adds the probes of a pod, which are numbered from first.
 	add(ctx context.Context, pod *v1.Pod, first int) error
-	// gather serves the metrics.
+	// gather collects the metrics.
 	gather() (string, error)
-	// lags returns how late ticks began by the manager's own schedule, which includes what the
-	// times of calls do not show: a delay that all ticks of a probe share. Nil: it does not say.
+	// lags returns the lateness of ticks relative to the manager's own schedule. Unlike lateness derived from
+	// the times of calls, it includes a delay that all ticks of a probe share. Nil if unknown.
 	lags() (*ownLags, error)
 }
 

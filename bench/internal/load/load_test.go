@@ -14,8 +14,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBothManagersProbe runs a few probes with each manager, and compares the rate with that of the
-// load.
+// TestBothManagersProbe runs a few probes with each manager, and compares their rate with the expected one.
 func TestBothManagersProbe(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -51,7 +50,7 @@ func TestBothManagersProbe(t *testing.T) {
 			if figures["expected-rate"] != c.rate {
 				t.Errorf("expected %v attempts a second, want %v", figures["expected-rate"], c.rate)
 			}
-			// A hanging attempt takes a period: whether the next tick is lost is not of interest.
+			// A hanging attempt takes a period, so the next tick may be lost.
 			if figures["ticks"] == 0 || figures["rate"] < c.rate/4 || figures["rate"] > c.rate*1.5 {
 				t.Errorf("%v", figures)
 			}

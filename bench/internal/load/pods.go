@@ -22,7 +22,7 @@ type maker struct {
 	attempt []bool // whether the probe of this number makes attempts
 }
 
-// makePods returns pods with at least as many probes as requested, and which of the probes make
+// makePods returns pods with at least the requested number of probes. attempt says which of the probes make
 // attempts.
 func makePods(r *Request) (pods []*v1.Pod, attempt []bool) {
 	m := &maker{request: r, started: metav1.NewTime(time.Now().Add(-time.Hour))}

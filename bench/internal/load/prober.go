@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// ours is prober's manager with its metrics, a reader of its results, and without a history.
+// ours runs prober's manager with its metrics and a reader of its results, without a history.
 type ours struct {
 	manager  *core.Manager
 	metrics  *metrics.Metrics
@@ -76,8 +76,8 @@ func (r ourRunner) RunInContainer(ctx context.Context, _ string, cmd []string, t
 	return nil, nil
 }
 
-// bare makes handlers that do nothing. They are numbered in the order of the calls of Prepare, which
-// is that of the probes.
+// bare makes handlers that do nothing. They are numbered in the order of the calls of Prepare, which is the
+// order of the probes.
 type bare struct {
 	run  runner
 	next int

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// profiled calls f, and writes a processor profile of that time and a heap profile of its end.
+// profiled calls f. It writes a processor profile of the call, and a heap profile after it.
 func profiled(r *Request, f func() error) (err error) {
 	name := fmt.Sprintf("%s-%d-%ds-*", strings.ReplaceAll(r.Subject, " ", "-"), r.Probes, r.Period)
 	cpu, err := os.CreateTemp(r.Profiles, name+".cpu")

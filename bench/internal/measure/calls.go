@@ -9,13 +9,13 @@ import (
 // called concurrently for different probes.
 type Calls struct {
 	epoch time.Time
-	limit int      // of calls that are kept of a probe
+	limit int      // maximum number of kept calls of a probe
 	at    []uint32 // in microseconds after epoch
 	count []uint32
 }
 
 // NewCalls returns an empty record that keeps at most limit calls of each probe, made within an
-// hour. Its memory is resident from the beginning, so that it does not count as that of the probes.
+// hour. Its memory is resident from the beginning, so that it does not count as memory of the probes.
 func NewCalls(probes, limit int) *Calls {
 	c := &Calls{epoch: time.Now(), limit: limit, at: make([]uint32, probes*limit), count: make([]uint32, probes)}
 	for i := range c.at {
@@ -37,14 +37,14 @@ func (c *Calls) Record(probe int) {
 	}
 }
 
-// Reset forgets all calls.
+// Reset deletes all calls.
 func (c *Calls) Reset() { clear(c.count) }
 
-// Count returns the number of calls of a probe, also of those that were not kept.
+// Count returns the number of calls of a probe, including calls that were not kept.
 func (c *Calls) Count(probe int) int { return int(c.count[probe]) }
 
-// Lags returns how late the ticks of a probe were that were due from start until end. It must not
-// be called before the last call. See [Lags] for the meaning.
+// Lags returns the lateness of the ticks of a probe that were due from start until end. It must be called
+// after the last call. See [Lags].
 func (c *Calls) Lags(h *Histogram, probe int, period time.Duration, start, end time.Time) {
 	n := min(int(c.count[probe]), c.limit)
 	calls := make([]time.Duration, n)
@@ -54,13 +54,12 @@ func (c *Calls) Lags(h *Histogram, probe int, period time.Duration, start, end t
 	Lags(h, calls, period, start.Sub(c.epoch), end.Sub(c.epoch))
 }
 
-// Lags adds to h how late the ticks of one probe began that were due from start until end. calls
-// are the times of its calls in ascending order, from any origin. Those before start and after end
-// help to tell which tick a call carried out.
+// Lags adds to h the lateness of the ticks of one probe that were due from start until end. calls are the
+// times of its calls in ascending order, from any origin. Calls before start and after end help to assign
+// calls to ticks.
 //
-// The phase of the probe is not known: the earliest call, modulo the period, counts as punctual.
-// Each call is that of the newest due tick which no other call has carried out. A tick without a
-// call is lost.
+// The phase of the probe is not known: the earliest call, modulo the period, counts as punctual. Each call is
+// assigned to the newest due tick that has no call yet. A tick without a call is lost.
 func Lags(h *Histogram, calls []time.Duration, period, start, end time.Duration) {
 	if len(calls) == 0 {
 		h.Lose(uint64((end - start) / period))
@@ -89,7 +88,7 @@ func Lags(h *Histogram, calls []time.Duration, period, start, end time.Duration)
 	}
 }
 
-// phaseOf returns a due time: of all calls the one that is earliest in its period.
+// phaseOf returns a due time: the time of the call that is earliest in its period.
 func phaseOf(calls []time.Duration, period time.Duration) time.Duration {
 	earliest := calls[0]
 	for _, at := range calls {

@@ -1,4 +1,4 @@
-// Package measure has the arithmetic of the benchmarks, and what the kernel knows of a process.
+// Package measure has the statistics of the benchmarks, and reads the resources of processes from the kernel.
 package measure
 
 import (
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// buckets has 64 buckets for each power of two, of nanoseconds: a quantile is at most 1.6 % too high.
+// There are 64 buckets for each power of two nanoseconds, so a quantile is at most 1.6 % too high.
 const buckets = 64 * 58
 
 // Histogram counts how late ticks began. A tick that never ran is later than all others. The zero
 // value is empty. It is not safe for concurrent use.
 type Histogram struct {
 	counts [buckets]uint64
-	n      uint64 // with the lost ones
+	n      uint64 // including lost ticks
 	lost   uint64
 	max    time.Duration
 }
@@ -43,7 +43,7 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.max = max(h.max, o.max)
 }
 
-// Count returns the number of ticks, with those that were lost.
+// Count returns the number of ticks, including lost ones.
 func (h *Histogram) Count() uint64 { return h.n }
 
 // Lost returns the number of ticks that never ran.

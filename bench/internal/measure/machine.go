@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Machine is where a record was made.
+// Machine describes the machine on which a record was made.
 type Machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
 	Kernel string `json:"kernel"`
 	Go     string `json:"go"`
-	// Commit is that of the working folder, and ends in -dirty if files differ from it that are
-	// not written by a measurement.
+	// Commit is the commit of the working folder. It ends in -dirty if files differ from the commit, except
+	// files that a measurement writes.
 	Commit string `json:"commit"`
 }
 
-// ThisMachine describes this machine. What cannot be found is "unknown".
+// ThisMachine describes this machine. Unknown values are "unknown".
 func ThisMachine() Machine {
 	return Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), Kernel: kernel(), Go: runtime.Version(), Commit: commit()}
 }

@@ -128,8 +128,8 @@ func TestSummaryAndRatio(t *testing.T) {
 	}
 }
 
-// TestLagsFindTheSchedule compares the lags of probes whose schedule is not known with those that
-// were put in, and loses one tick in a thousand.
+// TestLagsFindSchedule compares the lags of probes with an unknown schedule with the generated ones. One tick
+// in a thousand is lost.
 func TestLagsFindTheSchedule(t *testing.T) {
 	const probes, ticks, p = 3000, 12, time.Second
 	random := rand.New(rand.NewPCG(1, 2))
@@ -158,7 +158,7 @@ func TestLagsFindTheSchedule(t *testing.T) {
 		t.Errorf("%d lost ticks, want %d", got.Lost(), want.Lost())
 	}
 	for _, q := range []float64{0.5, 0.9, 0.99} {
-		// The most punctual of twelve calls counts as punctual: that is 0.2 ms here.
+		// The earliest of twelve calls counts as punctual, although it is 0.2 ms late here.
 		if g, w := got.Milliseconds(q), want.Milliseconds(q); g > w || g < w-0.3 {
 			t.Errorf("quantile %v is %v ms, want %v", q, g, w)
 		}

@@ -15,7 +15,7 @@ import (
 // CPU returns the user and system time of this process.
 func CPU() (time.Duration, error) { return usage(syscall.RUSAGE_SELF) }
 
-// ChildrenCPU returns that of its children that have ended and were waited for.
+// ChildrenCPU returns the user and system time of all children that have ended and were waited for.
 func ChildrenCPU() (time.Duration, error) { return usage(syscall.RUSAGE_CHILDREN) }
 
 func usage(who int) (time.Duration, error) {
@@ -38,7 +38,7 @@ func ProcessCPU(pid int) (time.Duration, error) {
 	return parseStat(string(text))
 }
 
-// parseStat reads /proc/PID/stat. The name of the process, in parentheses, may have any bytes.
+// parseStat parses /proc/PID/stat. The name of the process, in parentheses, may contain any bytes.
 func parseStat(text string) (time.Duration, error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
@@ -82,16 +82,16 @@ func BusyCPU() (time.Duration, error) {
 // Resident returns the memory of a process in bytes, Rss in smaps_rollup; pid 0 is this process.
 func Resident(pid int) (int64, error) { return kilobytes(procFile(pid, "smaps_rollup"), "Rss:") }
 
-// Anonymous returns the bytes of memory that a process shares with no file.
+// Anonymous returns the memory of a process that is not backed by a file, in bytes.
 func Anonymous(pid int) (int64, error) { return kilobytes(procFile(pid, "status"), "RssAnon:") }
 
-// Peak returns the most bytes that were resident since the program of a process was started.
+// Peak returns the highest resident memory of a process since its program was started, in bytes.
 func Peak(pid int) (int64, error) { return kilobytes(procFile(pid, "status"), "VmHWM:") }
 
-// PeakResident returns the highest memory of this process since [ResetPeak], in bytes.
+// PeakResident returns the highest resident memory of this process since [ResetPeak], in bytes.
 func PeakResident() (int64, error) { return kilobytes(procFile(0, "status"), "VmHWM:") }
 
-// ResetPeak makes the present memory of this process the highest.
+// ResetPeak resets the peak of this process to its current resident memory.
 func ResetPeak() error { return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
 func procFile(pid int, name string) string {
@@ -101,7 +101,7 @@ func procFile(pid int, name string) string {
 	return fmt.Sprintf("/proc/%d/%s", pid, name)
 }
 
-// kilobytes returns the number after a key of a file of /proc, in bytes.
+// kilobytes returns the value of a key in a file of /proc, converted from kB to bytes.
 func kilobytes(file, key string) (int64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Summary is what several runs have in common.
+// Summary summarizes the values of several runs.
 type Summary struct {
 	Min, Median, Max float64
 	N                int
@@ -27,7 +27,7 @@ func Summarize(values []float64) Summary {
 	return Summary{Min: v[0], Median: median, Max: v[n-1], N: n}
 }
 
-// Ratio returns the ratio of the medians; NaN if there is none.
+// Ratio returns the ratio of the medians; NaN if it is undefined.
 func Ratio(of, to Summary) float64 {
 	if of.N == 0 || to.N == 0 || to.Median == 0 || math.IsInf(to.Median, 0) {
 		return math.NaN()

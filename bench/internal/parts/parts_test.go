@@ -27,7 +27,7 @@ func TestBothSubjectsAreScraped(t *testing.T) {
 				t.Fatalf("%+v", runs)
 			}
 			for _, r := range runs {
-				// A probe has at least a counter, and sum and count of a histogram.
+				// A probe has at least a counter, and the sum and count of a histogram.
 				if got := r.Figures["scrape-mb"] * (1 << 20); got < 500*3*50 || r.Figures["update-ns"] <= 0 {
 					t.Errorf("%v", r.Figures)
 				}

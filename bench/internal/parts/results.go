@@ -20,15 +20,15 @@ import (
 // ResultsJob is the name of the job of [ServeResults].
 const ResultsJob = "results"
 
-// ResultsRequest asks for changes of decided results while a reader has stopped for ever.
+// ResultsRequest requests changes of decided results while a reader does not read.
 type ResultsRequest struct {
 	Subject    string // "kubelet" or "prober"
 	Containers int
 	Changes    int
-	Seconds    int // after which a change that has not ended counts as lost
+	Seconds    int // a change that has not ended after this time counts as lost
 }
 
-// ServeResults is the job of a child: the answer is a map of figures.
+// ServeResults is the job of a child. Its answer is a map of figures.
 func ServeResults(ctx context.Context, c *child.Conn) error {
 	var r ResultsRequest
 	if err := c.Next(&r); err != nil {
@@ -67,7 +67,7 @@ func measureResults(r *ResultsRequest, set func(container string, failed bool)) 
 			if done = !ok; ok {
 				h.Add(d)
 			}
-		case <-over: // it blocks
+		case <-over: // Set blocks
 			done = true
 		}
 	}
@@ -78,7 +78,7 @@ func measureResults(r *ResultsRequest, set func(container string, failed bool)) 
 	}
 }
 
-// kubeletResults returns Set of the kubelet's cache, whose channel nobody reads.
+// kubeletResults returns Set of a kubelet's cache whose channel has no reader.
 func kubeletResults() func(container string, failed bool) {
 	cache, pod := kresults.NewManager(), &v1.Pod{}
 	return func(container string, failed bool) {
@@ -90,8 +90,7 @@ func kubeletResults() func(container string, failed bool) {
 	}
 }
 
-// proberResults returns Set of prober's cache, with a subscription whose reader stopped after one
-// update.
+// proberResults returns Set of a prober's cache with a subscription whose reader stopped after one update.
 func proberResults(ctx context.Context) func(container string, failed bool) {
 	cache, subject := results.New(probe.Liveness), new(results.Subject)
 	cache.Set("first", results.Success, subject, results.Cause{Reason: results.Initial})

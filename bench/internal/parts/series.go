@@ -1,5 +1,5 @@
-// Package parts measures parts of the core without the rest: the metrics of many probes, and the
-// cache of decided results with a reader that has stopped.
+// Package parts measures single parts of the core: the metrics of many probes, and the cache of decided
+// results with a reader that has stopped.
 package parts
 
 import (
@@ -29,20 +29,20 @@ import (
 // SeriesJob is the name of the job of [ServeSeries].
 const SeriesJob = "series"
 
-// SeriesRequest asks for the metrics of many probes and some scrapes.
+// SeriesRequest requests measurements of the metrics of many probes, and of some scrapes.
 type SeriesRequest struct {
 	Subject string // "kubelet" or "prober"
 	Probes  int
 	Scrapes int
 }
 
-// series are the metrics of many probes.
+// series is the interface of the metrics of many probes.
 type series struct {
 	update func(probe int)
 	scrape http.Handler
 }
 
-// ServeSeries is the job of a child: the answer is a run for each scrape.
+// ServeSeries is the job of a child. Its answer is one run for each scrape.
 func ServeSeries(_ context.Context, c *child.Conn) error {
 	var r SeriesRequest
 	if err := c.Next(&r); err != nil {
@@ -72,7 +72,7 @@ func measureSeries(r *SeriesRequest) (runs []record.Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range r.Probes { // makes the series
+	for i := range r.Probes { // create the series
 		s.update(i)
 	}
 	used, err := resident()
@@ -134,7 +134,7 @@ func (s *series) measure(probes int, figures map[string]record.Number) error {
 	return nil
 }
 
-// counter is a response that is thrown away.
+// counter is a response writer that counts and discards bytes.
 type counter struct {
 	header http.Header
 	status int
@@ -149,17 +149,17 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// resident returns the memory of this process after a collection, in bytes.
+// resident returns the resident memory of this process after a garbage collection, in bytes.
 func resident() (int64, error) {
 	runtime.GC()
 	debug.FreeOSMemory()
 	return measure.Resident(0)
 }
 
-const took = 2 * time.Millisecond // of each attempt
+const took = 2 * time.Millisecond // duration of each attempt
 
-// labels yields the labels of n probes: a liveness and a readiness probe of each container. They share
-// their strings, as in a pod.
+// labels yields the labels of n probes: a liveness and a readiness probe of each container. Both share their
+// strings, as in a pod.
 func labels(n int) iter.Seq2[int, worker.Info] {
 	return func(yield func(int, worker.Info) bool) {
 		i := worker.Info{Subject: results.Subject{Namespace: "default", Container: "app"}, Handler: "exec"}
@@ -175,7 +175,7 @@ func labels(n int) iter.Seq2[int, worker.Info] {
 	}
 }
 
-// kubeletSeries are the kubelet's own vectors, with the label maps that each of its workers keeps.
+// kubeletSeries has the kubelet's own metric vectors, and the label maps that each of its workers keeps.
 func kubeletSeries(n int) *series {
 	legacyregistry.MustRegister(prober.ProberResults, prober.ProberDuration)
 	type probe struct{ succeeded, failed, unknown, duration, unknownDuration prometheus.Labels }
@@ -198,7 +198,7 @@ func kubeletSeries(n int) *series {
 	}
 }
 
-// proberSeries are those of package metrics.
+// proberSeries has the metrics of package metrics.
 func proberSeries(n int) (*series, error) {
 	m, registry := metrics.New(metrics.Config{}), prometheus.NewRegistry()
 	if err := m.RegisterShared(registry); err != nil {

@@ -1,4 +1,4 @@
-// Package record keeps what was measured: one file of JSON for each scenario.
+// Package record stores measurements: one JSON file for each scenario.
 package record
 
 import (
@@ -18,11 +18,11 @@ import (
 // Record is one measurement of a scenario.
 type Record struct {
 	Scenario string          `json:"scenario"`
-	Command  string          `json:"command"` // that repeats it
+	Command  string          `json:"command"` // repeats the measurement
 	Machine  measure.Machine `json:"machine"`
 	Start    time.Time       `json:"start"`
-	Seconds  float64         `json:"seconds"` // that it took
-	// OtherCPU is the number of processors that other programs kept busy meanwhile.
+	Seconds  float64         `json:"seconds"` // duration of the measurement
+	// OtherCPU is the number of processors that other programs used during the measurement.
 	OtherCPU Number `json:"otherCPU"`
 	Runs     []Run  `json:"runs"`
 }
@@ -33,7 +33,7 @@ type Run struct {
 	Params  []Param           `json:"params,omitempty"` // of the load
 	Round   int               `json:"round"`            // from 1
 	Figures map[string]Number `json:"figures,omitempty"`
-	// Error is why there are no figures, or why they cannot be trusted.
+	// Error says why there are no figures, or why they cannot be trusted.
 	Error string `json:"error,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON reads the format of MarshalJSON.
 func (n *Number) UnmarshalJSON(text []byte) error {
 	if string(text) == `"inf"` {
 		*n = Number(math.Inf(1))
@@ -63,7 +63,7 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(n))
 }
 
-// Values returns a figure of all runs that the function selects and that have no error.
+// Values returns a figure of all runs that the function selects, except runs with an error.
 func (r *Record) Values(figure string, selects func(*Run) bool) (values []float64) {
 	for i := range r.Runs {
 		run := &r.Runs[i]
@@ -118,7 +118,7 @@ func (s Store) Save(r *Record) error {
 	return os.Rename(temporary, s.path(r.Scenario))
 }
 
-// encode writes a run a line.
+// encode formats a record with one run on each line.
 func encode(r *Record) ([]byte, error) {
 	head := *r
 	head.Runs = nil

@@ -16,10 +16,10 @@ import (
 	"github.com/daeace23/prober/bench/internal/scenario"
 )
 
-// charts is the folder of the charts, beside the page.
+// charts is the folder of the charts, next to the page.
 const charts = "performance"
 
-// Write writes the page and its charts from the records that there are.
+// Write writes the page and its charts from all existing records.
 func Write(page string, all []scenario.Scenario, store record.Store) error {
 	files, err := Page(all, store)
 	if err != nil {
@@ -40,13 +40,13 @@ func Write(page string, all []scenario.Scenario, store record.Store) error {
 	return nil
 }
 
-// section is a scenario that was measured.
+// section is a measured scenario.
 type section struct {
 	scenario.Scenario
 	*record.Record
 }
 
-// Page returns the page, by the name "", and its charts by their names.
+// Page returns the page and its charts by name. The name of the page is "".
 func Page(all []scenario.Scenario, store record.Store) (map[string][]byte, error) {
 	var sections []section
 	for _, s := range all {
@@ -77,7 +77,12 @@ func Page(all []scenario.Scenario, store record.Store) (map[string][]byte, error
 	return files, nil
 }
 
-const head = `# Performance
+const head = `---
+title: Performance
+weight: 110
+description: What prober takes beside the code of the kubelet, with goals, limits and commands.
+---
+# Performance
 
 <!-- Written by ` + "`make bench-peers` and `make bench-scale`" + ` from bench/records. Do not edit. -->
 
@@ -119,7 +124,7 @@ func writeGoals(b *bytes.Buffer, sections []section) {
 	}
 }
 
-// judge returns the measured value of a goal, and whether it is met.
+// judge returns the measured value for a goal, and whether the goal is met.
 func (s *section) judge(g scenario.Goal) (measured, verdict string) {
 	value, measured := s.value(g, g.Subject)
 	failed, of := s.failed(g.Subject, g.Params), s.summary(g.Figure, g.Subject, g.Params)
@@ -144,7 +149,7 @@ func (s *section) judge(g scenario.Goal) (measured, verdict string) {
 	return measured, verdict
 }
 
-// value returns what a subject has for a goal, and how it is shown: "" if it was not measured.
+// value returns the value of a subject for a goal, and its text; "" if it was not measured.
 func (s *section) value(g scenario.Goal, subject string) (value float64, shown string) {
 	of := s.summary(g.Figure, subject, g.Params)
 	value = of.Median
@@ -153,7 +158,7 @@ func (s *section) value(g scenario.Goal, subject string) (value float64, shown s
 		switch {
 		case over.N == 0:
 			return 0, ""
-		case math.IsInf(value, 1): // whatever the other has
+		case math.IsInf(value, 1): // for any value of the other subject
 		case math.IsInf(over.Median, 1):
 			return 0, number(value) + "; " + g.Over + ": lost"
 		default:
@@ -166,10 +171,10 @@ func (s *section) value(g scenario.Goal, subject string) (value float64, shown s
 	return value, number(value)
 }
 
-// busy is the number of processors from which on other programs cast doubt on a verdict.
+// busy is a number of processors. If other programs use more, a verdict is doubtful.
 const busy = 0.2
 
-// quick reports whether it was measured with fewer probes, rounds or seconds than the scenario has.
+// quick reports whether the section was measured with fewer probes, rounds or seconds than the scenario has.
 func (s *section) quick() bool {
 	words := strings.Fields(s.Command)
 	less := func(flag string, full int) bool {
@@ -183,7 +188,7 @@ func (s *section) quick() bool {
 	return less("-probes", math.MaxInt) || less("-rounds", s.Rounds) || less("-seconds", s.Scenario.Seconds)
 }
 
-// failed returns the number of runs of a subject that have no figures. Nil params stand for all.
+// failed returns the number of runs of a subject without figures. Nil params match all loads.
 func (s *section) failed(subject string, params []record.Param) (n int) {
 	for _, r := range s.Runs {
 		if r.Error != "" && r.Subject == subject && (params == nil || slices.Equal(r.Params, params)) {
@@ -193,7 +198,7 @@ func (s *section) failed(subject string, params []record.Param) (n int) {
 	return n
 }
 
-// summary sums up a figure of a subject. Nil params stand for all.
+// summary summarizes a figure of a subject. Nil params match all loads.
 func (s *section) summary(figure, subject string, params []record.Param) measure.Summary {
 	return measure.Summarize(s.Values(figure, func(r *record.Run) bool {
 		return r.Subject == subject && (params == nil || slices.Equal(r.Params, params))
@@ -218,7 +223,7 @@ func (s *section) write(b *bytes.Buffer) {
 	}
 }
 
-// missed reports whether a goal is not met for which the scenario says why.
+// missed reports whether a goal is not met and the scenario has a reason for that.
 func (s *section) missed() bool {
 	return s.Why != "" && slices.ContainsFunc(s.Goals, func(g scenario.Goal) bool {
 		_, verdict := s.judge(g)
@@ -226,7 +231,7 @@ func (s *section) missed() bool {
 	})
 }
 
-// circumstances says when it was measured, and what else the machine did.
+// circumstances describes when the section was measured, and the other load of the machine.
 func (s *section) circumstances() string {
 	text := fmt.Sprintf("\nMeasured on %s in %.0f s.", s.Start.UTC().Format("2006-01-02 15:04"), s.Seconds())
 	if s.OtherCPU >= 0.05 {
@@ -238,7 +243,7 @@ func (s *section) circumstances() string {
 	return text + "\n"
 }
 
-// Seconds is how long the measurement took.
+// Seconds returns how long the measurement took.
 func (s *section) Seconds() float64 { return s.Record.Seconds }
 
 func sentences(text string) []string {
@@ -250,7 +255,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// anchor returns the fragment that GitHub gives a heading.
+// anchor returns the URL fragment of a heading on GitHub.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

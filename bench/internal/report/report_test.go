@@ -99,7 +99,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestVerdictsNameTheirDoubts measures with other flags and on other machines than the goal is for.
+// TestVerdictsNameTheirDoubts checks verdicts of measurements with other flags and on other machines than the
+// goal is for.
 func TestVerdictsNameTheirDoubts(t *testing.T) {
 	all, r := sample()
 	all[0].Rounds, all[0].Seconds = 3, 5

@@ -29,7 +29,7 @@ type series struct {
 	points []point
 }
 
-// chart returns a chart of a section; nil without values. A median that is lost is not drawn.
+// chart returns a chart of a section; nil if there are no values. It does not draw infinite medians.
 func (s *section) chart(plot scenario.Plot) []byte {
 	var all []series
 	var loads []string
@@ -65,7 +65,7 @@ func (s *section) chart(plot scenario.Plot) []byte {
 	}
 }
 
-// canvas is an SVG document in the making.
+// canvas is a buffer for an SVG document.
 type canvas struct{ bytes.Buffer }
 
 func newCanvas(title string) *canvas {
@@ -78,7 +78,7 @@ func newCanvas(title string) *canvas {
 
 func (c *canvas) text(x, y float64, anchor, text string) {
 	fmt.Fprintf(c, `<text x="%.0f" y="%.0f" text-anchor="%s" fill="#111827">`, x, y, anchor)
-	_ = xml.EscapeText(c, []byte(text)) // a buffer takes all
+	_ = xml.EscapeText(c, []byte(text)) // a buffer returns no error
 	c.WriteString("</text>\n")
 }
 

@@ -19,7 +19,7 @@ type row struct {
 	params  []record.Param
 }
 
-// param returns a parameter of the load, "" for none.
+// param returns a parameter of the load; "" if there is none.
 func (r row) param(name string) string { return (&record.Run{Params: r.params}).Param(name) }
 
 // load returns the parameters of the load, such as "c = 16".
@@ -31,7 +31,7 @@ func (r row) load() string {
 	return strings.Join(all, ", ")
 }
 
-// rows returns the rows in the order of the first runs, those of a load together.
+// rows returns the rows in the order of their first runs, grouped by load.
 func (s *section) rows() (rows []row) {
 	var loads [][]record.Param
 	for _, r := range s.Runs {
@@ -91,7 +91,7 @@ func (s *section) table(b *bytes.Buffer) {
 	}
 }
 
-// exactly returns params such that no params stand for none.
+// exactly returns params, or an empty slice instead of nil, which would match all loads.
 func exactly(params []record.Param) []record.Param {
 	if params == nil {
 		return []record.Param{}
@@ -128,7 +128,7 @@ func cell(s measure.Summary) string {
 	}
 }
 
-// number writes three significant digits, and thousands with commas.
+// number formats a number with three significant digits, and with commas between thousands.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsInf(v, 0):
@@ -146,7 +146,7 @@ func number(v float64) string {
 	}
 }
 
-// trim removes zeros after the point.
+// trim removes trailing zeros after the decimal point.
 func trim(text string) string { return strings.TrimRight(strings.TrimRight(text, "0"), ".") }
 
 func thousands(text string) string {

@@ -28,8 +28,8 @@ type agent struct {
 	url string
 }
 
-// startAgent starts an agent of pods with further arguments, and waits until it is ready. It uses the
-// plugins that are compiled in the folder cache, if that is set.
+// startAgent starts an agent with pods and further arguments, and waits until it is ready. If cache is set,
+// it is the folder of compiled plugins.
 func (e *Env) startAgent(ctx context.Context, pods *v1.PodList, cache string, args ...string) (_ *agent, err error) {
 	path, err := e.program(ctx, "prober")
 	if err != nil {
@@ -73,7 +73,7 @@ func (e *Env) startAgent(ctx context.Context, pods *v1.PodList, cache string, ar
 	return a, a.await(ctx, address)
 }
 
-// patience is how long an agent may take until it is ready.
+// patience is how long an agent may take to become ready.
 const patience = 2 * time.Minute
 
 // await waits until the agent is ready.
@@ -101,7 +101,7 @@ func (a *agent) ready(ctx context.Context) error {
 	})
 }
 
-// get reads a page of the agent.
+// get requests a path of the agent.
 func (a *agent) get(ctx context.Context, path string, read func(*bufio.Reader) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
 	if err != nil {
@@ -118,7 +118,7 @@ func (a *agent) get(ctx context.Context, path string, read func(*bufio.Reader) e
 	return read(bufio.NewReader(answer.Body))
 }
 
-// close ends the agent.
+// close ends the agent with SIGTERM.
 func (a *agent) close() error {
 	defer os.RemoveAll(a.dir)
 	if a.cmd == nil || a.cmd.Process == nil {
@@ -128,7 +128,7 @@ func (a *agent) close() error {
 	return a.cmd.Wait()
 }
 
-// externalPods returns pods of one container each, with probes of the HTTP server: a liveness probe
+// externalPods returns pods with one container each, which have probes of the HTTP server: a liveness probe
 // and then a readiness probe.
 func externalPods(server *target.Server, n, probesEach, period int) *v1.PodList {
 	list := &v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}

@@ -16,7 +16,7 @@ var attemptColumns = []Column{
 const fresh = "Each attempt makes a fresh connection to one of 200 addresses of loopback. The servers are in another process. " +
 	"The subjects alternate in one process, and the deadline of each attempt counts. "
 
-// attempts are the handlers beside the kubelet's packages.
+// attempts returns the scenarios that compare prober's handlers with the kubelet's packages.
 func attempts() []Scenario {
 	all := []Scenario{
 		{Name: "http", Title: "HTTP", Text: fresh + "\"prober, reuse\" has probes with `connection: reuse`, each of which keeps a connection to a server that keeps it too; the kubelet has no such probes, and is compared with its fresh connections. The limit: a socket, connect, write, read and close by blocking system calls."},
@@ -35,7 +35,7 @@ func attempts() []Scenario {
 	}
 	limits := map[string]float64{"http": 0.5, "tcp": 0.65, "grpc": 0.35, "https": 0.75, "exec": 0.5}
 	allocations := map[string]float64{"http": 8, "grpc": 25}
-	const ofContext = 4 // allocations, which a worker spares
+	const ofContext = 4 // allocations of the context, which a worker avoids
 	for i := range all {
 		s := &all[i]
 		name, cs := s.Name, []int{1, 16, 256}

@@ -25,13 +25,13 @@ import (
 
 const (
 	folderPlugins  = 1000
-	folderPrograms = 10 // one in so many is a program
+	folderPrograms = 10 // one plugin in ten is a program
 	folderUsed     = 20
-	moduleSize     = 3 << 20 // of unused plugins, most of it a hole
+	moduleSize     = 3 << 20 // size of unused plugins, whose files are sparse
 	programSize    = 19 << 20
 )
 
-// folder is what a folder of plugins takes that nothing uses, and what some of them take in use.
+// folder measures a folder of unused plugins, and the use of some of them.
 func folder() Scenario {
 	unused, inUse := folderParams(folderPlugins, 0), folderParams(folderPlugins, folderUsed)
 	more := func(text, figure string, params []record.Param, most float64) Goal {
@@ -103,7 +103,7 @@ func (e *Env) folderRound(ctx context.Context, dir string, round, n, used int) e
 	return nil
 }
 
-// withFolder measures an agent with n plugins of the folder in dir, some of which are used.
+// withFolder measures an agent with a folder of n plugins in dir. Some of them are used.
 func (e *Env) withFolder(ctx context.Context, dir string, n, used int, rest time.Duration) (_ map[string]record.Number, err error) {
 	server, err := e.target(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (a *agent) usedMemory(ctx context.Context, plugins int) (bytes float64, err
 // nameOf returns the name of the i-th plugin.
 func nameOf(i int) string { return fmt.Sprintf("p%04d", i) }
 
-// podOf returns a pod with a probe of a plugin at 10 s, whose target is no redis server.
+// podOf returns a pod with a probe of a plugin with a period of 10 s. Its target is not a Redis server.
 func podOf(name string, port int) v1.Pod {
 	pod := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	pod.Name = "with-" + name
@@ -193,7 +193,7 @@ func podOf(name string, port int) v1.Pod {
 	return pod
 }
 
-// fillFolder writes n plugins, of which the first ones can be used.
+// fillFolder writes n plugins. Only the first ones work.
 func (e *Env) fillFolder(ctx context.Context, dir string, n, used int) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -228,7 +228,8 @@ func (e *Env) fillFolder(ctx context.Context, dir string, n, used int) error {
 	return nil
 }
 
-// writeModule writes a module with a manifest inside, and with a section of size bytes that is a hole.
+// writeModule writes a module with an embedded manifest, and with a section of size bytes that is a hole in
+// the file.
 func writeModule(path string, code []byte, manifest string, size int) error {
 	module, err := plugin.Embed(code, []byte(manifest))
 	if err != nil || size == 0 {

@@ -29,10 +29,10 @@ var managerColumns = []Column{
 	{"pod-bytes", "pod objects"}, {"allocs", "allocations an attempt"},
 }
 
-// loadColumns are those of managers without what only their objects cost.
+// loadColumns are the columns for managers, without the cost of their objects alone.
 var loadColumns = managerColumns[:11:11]
 
-// managers are whole managers with handlers that do nothing.
+// managers compares whole managers with handlers that do nothing.
 func managers() []Scenario {
 	goal := func(text, figure string, atMost float64) Goal {
 		return Goal{Text: text, Figure: figure, Subject: load.Prober, AtMost: atMost}
@@ -91,7 +91,7 @@ func managers() []Scenario {
 	}
 }
 
-// scale is prober's manager, the kubelet's and the limit by the number of probes.
+// scale compares prober's manager, the kubelet's and the limit for increasing numbers of probes.
 func scale() Scenario {
 	return Scenario{
 		Name: "scale", Title: "1,000 to 1,000,000 probes at 1 s", Rounds: 1, Seconds: 5,
@@ -152,7 +152,7 @@ func hanging() Scenario {
 	}
 }
 
-// managers lets the managers alternate.
+// managers runs the managers in turn.
 func (e *Env) managers(ctx context.Context, probes, period int, subjects ...string) error {
 	for round := range e.Rounds {
 		for _, subject := range inTurn(round, subjects...) {
@@ -165,7 +165,7 @@ func (e *Env) managers(ctx context.Context, probes, period int, subjects ...stri
 	return nil
 }
 
-// inTurn returns the subjects in the order of a round: backwards in each second one.
+// inTurn returns the subjects in the order of a round. Every second round is in reverse order.
 func inTurn(round int, subjects ...string) []string {
 	if round%2 == 1 {
 		slices.Reverse(subjects)
@@ -189,7 +189,7 @@ func million(ctx context.Context, e *Env) error {
 	return nil
 }
 
-// load runs one manager for one measurement.
+// load starts one manager for one measurement.
 func (e *Env) load(ctx context.Context, r load.Request, round int, params []record.Param) error {
 	e.Logf("%s: %d probes at %d s, round %d", r.Subject, r.Probes, r.Period, round)
 	figures, err := e.loaded(ctx, r, func(p *child.Process, _ *load.Ready) (map[string]record.Number, error) {
@@ -205,7 +205,7 @@ func (e *Env) load(ctx context.Context, r load.Request, round int, params []reco
 // startLimit is how long a manager may take to start its probes.
 const startLimit = 5 * time.Minute
 
-// loaded runs a manager, and adds the figures of its start to those that measure returns.
+// loaded starts a manager, calls measure, and adds the figures of the start to the result.
 func (e *Env) loaded(ctx context.Context, r load.Request, run func(*child.Process, *load.Ready) (map[string]record.Number, error)) (map[string]record.Number, error) {
 	r.MaxSeconds, r.Profiles = e.Seconds, e.Profiles
 	ctx, cancel := context.WithTimeout(ctx, startLimit+time.Duration(4*e.Seconds)*time.Second)
@@ -226,12 +226,12 @@ func (e *Env) loaded(ctx context.Context, r load.Request, run func(*child.Proces
 	return figures, nil
 }
 
-// measured asks a loaded manager for one measurement.
+// measured requests one measurement of a loaded manager.
 func (e *Env) measured(p *child.Process) (figures map[string]record.Number, err error) {
 	return figures, p.Ask(load.Measure{Seconds: e.Seconds}, &figures)
 }
 
-// schedules runs the bare schedules.
+// schedules measures the designs of package schedule.
 func (e *Env) schedules(ctx context.Context, n, round int, params []record.Param, designs ...string) error {
 	for _, design := range designs {
 		e.Logf("%s: %d ticks a second, round %d", design, n, round)

@@ -22,10 +22,10 @@ var (
 
 const (
 	scrapeEvery  = 2 * time.Second
-	seriesRounds = 3 // scrapes of a round
+	seriesRounds = 3 // scrapes in a round
 )
 
-// series is what the metrics of many probes take, and a scrape of them.
+// series measures the metrics of many probes, and scrapes of them.
 func series() Scenario {
 	const few, many = 10_000, 100_000
 	goal := func(text, figure, over string, atMost float64) Goal {
@@ -59,7 +59,7 @@ func series() Scenario {
 	}
 }
 
-// scrape is what the ticks notice of a scrape.
+// scrape measures the effect of scrapes on ticks.
 func scrape() Scenario {
 	return Scenario{
 		Name: "scrape", Title: "100,000 probes at 10 s while they are scraped", Rounds: 1, Seconds: 20,
@@ -95,7 +95,7 @@ func (e *Env) series(ctx context.Context, subject string, n, round int) error {
 	return nil
 }
 
-// scrapeManager measures one manager twice.
+// scrapeManager measures one manager without and with scrapes.
 func (e *Env) scrapeManager(ctx context.Context, subject string, n, round int) error {
 	e.Logf("%s: scraped with %d probes, round %d", subject, n, round)
 	r := load.Request{Subject: subject, Probes: n, Period: 10, Scraped: true}
@@ -132,7 +132,8 @@ func (e *Env) scrapeManager(ctx context.Context, subject string, n, round int) e
 	return nil
 }
 
-// scrapeUntil scrapes until ctx ends, and returns the number of scrapes. There must be one.
+// scrapeUntil scrapes until ctx ends, and returns the number of scrapes. It returns an error if there is
+// none.
 func scrapeUntil(ctx context.Context, url string) (scrapes int, err error) {
 	for ctx.Err() == nil {
 		err := fetch(ctx, url)
@@ -168,7 +169,7 @@ func fetch(ctx context.Context, url string) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-// reader is a reader of results that has stopped for ever.
+// reader measures the effect of a reader of results that has stopped.
 func reader() Scenario {
 	return Scenario{
 		Name: "reader", Title: "A reader of results that has stopped", Rounds: 5, Seconds: 2,

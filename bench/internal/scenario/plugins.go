@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/bench/internal/record"
 )
 
-// plugins are guests of WebAssembly beside a process.
+// plugins compares WebAssembly guests with a process.
 func plugins() Scenario {
 	atMost := func(text, figure, subject string, most float64) Goal {
 		return Goal{Text: subject + ": " + text, Figure: figure, Subject: subject, AtMost: most}
@@ -75,7 +75,7 @@ func plugins() Scenario {
 	}
 }
 
-// endless are guests that compute for ever, ended at their deadline.
+// endless measures guests with endless loops, which are ended at their deadline.
 func endless() Scenario {
 	return Scenario{
 		Name: "endless", Title: "Guests that compute for ever", Rounds: 4, Seconds: 1,

@@ -1,5 +1,4 @@
-// Package scenario has the measurements by name: what each runs, and how docs/performance.md shows
-// it.
+// Package scenario defines the measurements by name, and their presentation in docs/performance.md.
 package scenario
 
 import (
@@ -24,20 +23,20 @@ import (
 
 // Scenario is one measurement, and a section of the document.
 type Scenario struct {
-	Name   string // of the record
+	Name   string // name of the record
 	Title  string
-	Text   string // what is measured, for the document
+	Text   string // describes the measurement, in the document
 	Rounds int
 	// Seconds is the length of one measurement of one subject in one round.
 	Seconds int
 	Run     func(ctx context.Context, e *Env) error
 
 	Columns []Column
-	Ratio   string // the figure whose ratio to that of Peer is shown; "": none
+	Ratio   string // figure whose ratio to Peer's is shown; "": none
 	Peer    string // subject
-	Limit   string // subject that does the least which the work allows; "": none
+	Limit   string // subject with the least possible work; "": none
 	Goals   []Goal
-	// Why says what keeps prober from a goal, by a profile. It is shown while one is not met.
+	// Why explains, by a profile, why prober does not meet a goal. It is shown if a goal is not met.
 	Why   string
 	Plots []Plot
 }
@@ -53,7 +52,7 @@ type Goal struct {
 	Text    string // such as "CPU ≤ 0.5 × the kubelet's"
 	Figure  string
 	Subject string
-	Over    string // subject whose figure divides it; "": none
+	Over    string // subject by whose figure it is divided; "": none
 	Params  []record.Param
 	AtMost  float64
 }
@@ -67,21 +66,21 @@ type Plot struct {
 	X string
 }
 
-// Env is what a scenario runs in.
+// Env is the environment of a scenario.
 type Env struct {
 	Seconds int
 	Rounds  int
-	Probes  int // most probes of a load, for a quick look; 0: no limit
+	Probes  int // maximum number of probes of a load, for a quick run; 0: no limit
 	// Profiles is the folder for profiles of managers under load; "": none.
 	Profiles string
-	Emit     func(record.Run)     // takes a run
+	Emit     func(record.Run)     // records a run
 	Logf     func(string, ...any) // shows progress
 	programs string               // folder of our programs; "": none is built
 	cleanup  func() error         // removes it
 	server   *target.Server       // nil until it is needed
 }
 
-// Jobs are those of child processes.
+// Jobs are the jobs of child processes.
 func Jobs() map[string]child.Job {
 	return map[string]child.Job{
 		target.Job: target.Serve, attempt.JobName: attempt.Serve, attempt.PluginJob: attempt.ServePlugins, attempt.EndlessJob: attempt.ServeEndless, load.JobName: load.Serve, schedule.JobName: schedule.Serve,
@@ -94,7 +93,8 @@ func All() []Scenario {
 	return slices.Concat(attempts(), []Scenario{start(), plugins(), folder(), endless(), targets(), bulk()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
 }
 
-// Find returns the scenarios of the names, which may be those of groups: "peers" has all but scale.
+// Find returns the scenarios with the given names. A name may be a group: "peers" has all scenarios but
+// scale.
 func Find(names []string) (found []Scenario, err error) {
 	all := All()
 	for _, name := range names {
@@ -115,7 +115,7 @@ func Find(names []string) (found []Scenario, err error) {
 	return found, nil
 }
 
-// Close ends what scenarios have started.
+// Close ends the servers of the scenarios, and removes their programs.
 func (e *Env) Close() error {
 	var err error
 	if e.server != nil {
@@ -175,7 +175,7 @@ func (e *Env) size(probes int) int {
 	return probes
 }
 
-// emit records figures of a subject, or why there are none.
+// emit records the figures of a subject, or an error.
 func (e *Env) emit(subject string, round int, params []record.Param, figures map[string]record.Number, err error) {
 	r := record.Run{Subject: subject, Params: params, Round: round, Figures: figures}
 	if err != nil {

@@ -54,7 +54,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFollowerMeasuresUpdates reads a stream with one tick of each sort.
+// TestFollowerMeasuresUpdates reads a stream with one tick of each kind.
 func TestFollowerMeasuresUpdates(t *testing.T) {
 	now := time.Now()
 	event := func(kind, pod string, end time.Time) string {
@@ -65,7 +65,7 @@ func TestFollowerMeasuresUpdates(t *testing.T) {
 		": heartbeat\n\n",
 		event("probe", "early", now.Add(-time.Minute)),
 		event("probe", "counts", now.Add(-time.Second)),
-		event("probe", "counts", now.Add(-time.Second)), // told again
+		event("probe", "counts", now.Add(-time.Second)), // repeated
 		event("pod", "none", now.Add(-time.Second)),
 		"event: probe\ndata: {\"pod\":\"new\",\"last\":null}\n\n",
 		event("probe", "late", now.Add(time.Minute)),
@@ -81,7 +81,7 @@ func TestFollowerMeasuresUpdates(t *testing.T) {
 	}
 }
 
-// TestParseTickReadsStatus compares the search for fields with what encoding/json writes.
+// TestParseTickReadsStatus checks the search for fields in the output of encoding/json.
 func TestParseTickReadsStatus(t *testing.T) {
 	status := api.ProbeStatus{Namespace: "pod", Pod: "web", Container: "app", ContainerID: "kind", Kind: "readiness", Handler: `"kind":"x"`}
 	parse := func() (string, time.Time, time.Duration, error) {
@@ -108,7 +108,7 @@ func TestParseTickReadsStatus(t *testing.T) {
 	}
 }
 
-// TestFollowerCountsLostTicks leaves out ticks of a probe with a period of 10 s.
+// TestFollowerCountsLostTicks omits ticks of a probe with a period of 10 s.
 func TestFollowerCountsLostTicks(t *testing.T) {
 	start := time.Now().Add(-time.Hour)
 	for _, c := range []struct {
@@ -140,7 +140,7 @@ func TestFollowerCountsLostTicks(t *testing.T) {
 	}
 }
 
-// TestPluginsOfAFolder reads the files of unused plugins, most of which is a hole.
+// TestPluginsOfAFolder reads the files of unused plugins, which are sparse.
 func TestPluginsOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, plugin.ProcessPrefix+"b")

@@ -28,10 +28,10 @@ const (
 	tini        = "tini"
 )
 
-// starts is how often each program is started in a round.
+// starts is the number of starts of each program in a round.
 const starts = 40
 
-// start is what small processes take: one probe by a command, and the parent of a container.
+// start measures small processes: one probe by a command, and the parent process of a container.
 func start() Scenario {
 	return Scenario{
 		Name: "start", Title: "Small processes", Rounds: 3,
@@ -65,7 +65,7 @@ func start() Scenario {
 	}
 }
 
-// startRound starts the program of a subject many times.
+// startRound measures many starts of the program of a subject.
 func (e *Env) startRound(ctx context.Context, subject string) (map[string]record.Number, error) {
 	server, err := e.target(ctx)
 	if err != nil {
@@ -156,7 +156,7 @@ func runCommand(ctx context.Context, command func(port int) []string, port int, 
 	conn, err := l.Accept()
 	if err == nil {
 		defer conn.Close()
-		_, err = bufio.NewReader(conn).ReadString('\n') // the request
+		_, err = bufio.NewReader(conn).ReadString('\n') // first line of the request
 	}
 	if err == nil {
 		err = waiting(cmd.Process.Pid)
@@ -228,7 +228,7 @@ func runTini(ctx context.Context, waiting func(pid int) error) (*os.ProcessState
 		err = waiting(pid)
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
-	_ = cmd.Wait() // the signal of the container is an error
+	_ = cmd.Wait() // returns an error, because a signal ended the container
 	return cmd.ProcessState, err
 }
 

@@ -19,10 +19,10 @@ import (
 
 const (
 	readers = 10
-	settle  = 2 * time.Second // from the start of readers until ticks count
+	settle  = 2 * time.Second // time from the start of readers until ticks count
 )
 
-// stream is how late the readers of /api/v1/stream learn of a tick.
+// stream measures how late readers of /api/v1/stream get a tick.
 func stream() Scenario {
 	return Scenario{
 		Name: "stream", Title: "Ten readers of the stream of 10,000 probes", Rounds: 2, Seconds: 10,
@@ -46,7 +46,7 @@ func stream() Scenario {
 				if err != nil {
 					return err
 				}
-				err = pause(ctx, (period+2)*time.Second) // all have had their first ticks
+				err = pause(ctx, (period+2)*time.Second) // time for the first ticks of all probes
 				for _, count := range []int{0, readers} {
 					if err != nil {
 						break
@@ -65,7 +65,7 @@ func stream() Scenario {
 	}
 }
 
-// read measures an agent of n probes while readers read its stream.
+// read measures an agent with n probes while readers read its stream.
 func (e *Env) read(ctx context.Context, a *agent, count, n int, period time.Duration) (map[string]record.Number, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -74,7 +74,7 @@ func (e *Env) read(ctx context.Context, a *agent, count, n int, period time.Dura
 	if err != nil {
 		return nil, err
 	}
-	// Ticks count that end in the window. Their updates may come two seconds after it.
+	// Ticks that end in the window count. Their updates may come up to two seconds later.
 	begin := time.Now()
 	start := begin.Add(settle)
 	all := make([]follower, count)
@@ -122,11 +122,11 @@ func (e *Env) read(ctx context.Context, a *agent, count, n int, period time.Dura
 
 // follower is a reader of the stream.
 type follower struct {
-	start, end time.Time // of the ticks that count
+	start, end time.Time // ticks that end in between count
 	period     time.Duration
 	late       measure.Histogram
-	last       map[string]*time.Time // the last tick of each probe: one that is told again does not count
-	newest     time.Time             // when a probe was heard of for the first time
+	last       map[string]*time.Time // the last tick of each probe; a repeated one does not count
+	newest     time.Time             // when the last new probe was seen
 	key        []byte                // a buffer
 	err        error
 }
@@ -153,7 +153,7 @@ func (f *follower) follow(ctx context.Context, url string) error {
 		if name, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
 			isProbe = string(name) == "probe"
 		} else if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok && isProbe {
-			// The end of ctx cuts the last line.
+			// The last line may be incomplete when ctx ends.
 			if err := f.update(data); err != nil && ctx.Err() == nil {
 				return err
 			}
@@ -165,7 +165,7 @@ func (f *follower) follow(ctx context.Context, url string) error {
 	return cmp.Or(lines.Err(), errors.New("the agent has ended the stream"))
 }
 
-// update reads the state of a probe.
+// update handles the state of a probe.
 func (f *follower) update(data []byte) error {
 	key, at, duration, err := parseTick(f.key[:0], data)
 	if f.key = key; err != nil || at.IsZero() {
@@ -187,10 +187,10 @@ func (f *follower) update(data []byte) error {
 	return nil
 }
 
-// parseTick appends the identity of a probe to key, and returns the start and the duration of its
-// last tick; a zero start before the first. It searches for these fields, in their order: with
-// encoding/json ten readers in one process would be late themselves. A quoted name before a colon is
-// that of a field, since in the strings of JSON every quote is escaped.
+// parseTick appends the identity of a probe to key, and returns the start and the duration of its last tick;
+// the start is zero before the first tick. It searches for the fields in their order, because ten readers in
+// one process would be late themselves with encoding/json. A quoted name before a colon is always a field,
+// because quotes in JSON strings are escaped.
 func parseTick(key, data []byte) (_ []byte, at time.Time, duration time.Duration, err error) {
 	field := func(name string) (value []byte) {
 		start := bytes.Index(data, []byte(name))
@@ -213,8 +213,8 @@ func parseTick(key, data []byte) (_ []byte, at time.Time, duration time.Duration
 	return key, at, time.Duration(seconds * 1e9), cmp.Or(err, badTime, badSeconds)
 }
 
-// lose counts the ticks of a probe as lost that were due in the window after its tick at last, and
-// before the time until. Ticks of a probe that was not heard of before are not known.
+// lose counts lost ticks of a probe: ticks due in the window, after its tick at last and before until. It
+// ignores a probe without an earlier tick.
 func (f *follower) lose(last, until time.Time) {
 	if last.IsZero() {
 		return
@@ -226,8 +226,8 @@ func (f *follower) lose(last, until time.Time) {
 	}
 }
 
-// presentAfter returns how long after begin all n probes were known, in milliseconds; +Inf if they
-// are not.
+// presentAfter returns the time from begin until all n probes were seen, in milliseconds; +Inf if some were
+// not.
 func (f *follower) presentAfter(begin time.Time, n int) float64 {
 	if len(f.last) < n {
 		return math.Inf(1)
@@ -235,7 +235,8 @@ func (f *follower) presentAfter(begin time.Time, n int) float64 {
 	return f.newest.Sub(begin).Seconds() * 1000
 }
 
-// finish counts the last ticks of n probes that were lost, and all of those of which nothing was heard.
+// finish counts the lost ticks of n probes at the end of the window, and all ticks of probes that were never
+// seen.
 func (f *follower) finish(n int) {
 	for _, last := range f.last {
 		f.lose(*last, f.end)

@@ -18,7 +18,7 @@ const proberRun = "prober run"
 // ofWindow is for goals of lags: a tick may come within the window of its probe.
 const ofWindow = ", of which 10 ms are the window"
 
-// targets is the whole way: a process that probes 1,000 HTTP servers.
+// targets measures a whole process that probes 1,000 HTTP servers.
 func targets() Scenario {
 	goals := []Goal{}
 	for _, subject := range []string{load.Prober, proberRun} {
@@ -46,7 +46,7 @@ func targets() Scenario {
 // targetsOf measures a subject with n probes of an HTTP server.
 type targetsOf func(ctx context.Context, subject string, server *target.Server, n int) (map[string]record.Number, error)
 
-// targets lets subjects take turns with 1,000 HTTP targets.
+// targets runs the subjects in turn with 1,000 HTTP targets.
 func (e *Env) targets(ctx context.Context, measure targetsOf, subjects ...string) error {
 	server, err := e.target(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (e *Env) targets(ctx context.Context, measure targetsOf, subjects ...string
 	return nil
 }
 
-// bulk is what a manager does with many probes that are added at once, later.
+// bulk measures a manager to which many probes are added at once, some time after its start.
 func bulk() Scenario {
 	return Scenario{
 		Name: "bulk", Title: "1,000 HTTP targets at 1 s that are added at once", Rounds: 2, Seconds: 6,
@@ -112,8 +112,8 @@ func (e *Env) probeTargets(ctx context.Context, subject string, server *target.S
 	return figures, errors.Join(err, a.close())
 }
 
-// started waits until nearly all of n targets have a request a second, for half a minute at most: a
-// process that is slower than that is measured as it is.
+// started waits until nearly all of n targets have a request each second, at most for half a minute. A slower
+// process is measured nevertheless.
 func (e *Env) started(ctx context.Context, server *target.Server, n int) error {
 	for range 10 {
 		if err := server.Watch(n, time.Second, 5); err != nil {
@@ -155,7 +155,7 @@ func (e *Env) watch(ctx context.Context, pid int, server *target.Server, n int) 
 	if err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, time.Second); err != nil { // the requests of the last period arrive
+	if err := pause(ctx, time.Second); err != nil { // time for the requests of the last period
 		return nil, err
 	}
 	lags, err := server.Lags()

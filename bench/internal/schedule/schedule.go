@@ -1,6 +1,6 @@
-// Package schedule measures two bare schedules of ticks that do nothing: a goroutine with a ticker
-// for each probe, as in the kubelet, and one heap for each processor. A manager does more for each
-// tick, and so is bound by the better of the two.
+// Package schedule measures two designs of a schedule, with ticks that do nothing: a goroutine with a ticker
+// for each probe, as in the kubelet, and one heap for each processor. A manager does more work for each tick,
+// so the better of the two is a limit for managers.
 package schedule
 
 import (
@@ -25,7 +25,7 @@ const (
 	Heap   = "bare heap"
 )
 
-// Request asks for one measurement.
+// Request requests one measurement.
 type Request struct {
 	Design string
 	Probes int
@@ -46,11 +46,11 @@ func Serve(ctx context.Context, c *child.Conn) error {
 	return c.Reply(figures)
 }
 
-// lags are the histograms of one goroutine or of a share of them.
+// lags has the histograms of one goroutine, or of a group of goroutines.
 type lags struct {
 	mu         sync.Mutex
 	h          measure.Histogram
-	start, end time.Time // ticks due outside do not count
+	start, end time.Time // only ticks that are due in between count
 }
 
 func (l *lags) add(due, now time.Time) {
@@ -62,7 +62,7 @@ func (l *lags) add(due, now time.Time) {
 	l.mu.Unlock()
 }
 
-// shares is the number of histograms, so that goroutines seldom wait for each other.
+// shares is the number of histograms. It is high enough that goroutines seldom wait for each other.
 const shares = 64
 
 func run(ctx context.Context, r *Request) (map[string]record.Number, error) {
@@ -73,7 +73,7 @@ func run(ctx context.Context, r *Request) (map[string]record.Number, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// First ticks are spread over the period that follows the making of the probes.
+	// The first ticks are spread over the period after the probes are made.
 	base := time.Now().Add(100*time.Millisecond + time.Duration(r.Probes)*2*time.Microsecond)
 	start := base.Add(r.Period * 3 / 2)
 	all := make([]lags, shares)
@@ -151,12 +151,12 @@ func until(ctx context.Context, at time.Time) error {
 	}
 }
 
-// tick is a goroutine with a ticker. Like every ticker, it drops ticks for which it is too slow.
+// tick is the goroutine of one probe, with a ticker. If it is too slow, the ticker drops ticks.
 func tick(ctx context.Context, first time.Time, period time.Duration, l *lags) {
 	if until(ctx, first) != nil {
 		return
 	}
-	start := time.Now() // of the ticker, whose first tick is due a period later
+	start := time.Now() // the first tick is due a period later
 	t := time.NewTicker(period)
 	defer t.Stop()
 	for {
@@ -173,7 +173,7 @@ func tick(ctx context.Context, first time.Time, period time.Duration, l *lags) {
 
 // entry is a probe in a heap.
 type entry struct {
-	due   int64 // in nanoseconds after the base
+	due   int64 // nanoseconds after the base
 	probe uint32
 }
 
@@ -193,7 +193,7 @@ func newHeap(n int, base time.Time, period time.Duration) *heap {
 	return h
 }
 
-// down moves entry i to its place.
+// down moves entry i down to its position in the heap.
 func (h *heap) down(i int) {
 	e, x := h.entries, h.entries[i]
 	for {
@@ -213,8 +213,8 @@ func (h *heap) down(i int) {
 	e[i] = x
 }
 
-// runHeap runs the ticks that are due, and sleeps at least half a millisecond between two looks, as
-// no tick needs to be more punctual.
+// runHeap runs the due ticks, and then sleeps for at least half a millisecond, because ticks need no higher
+// precision.
 func runHeap(ctx context.Context, h *heap, period time.Duration, l *lags) {
 	const pause = 500 * time.Microsecond
 	for len(h.entries) > 0 {

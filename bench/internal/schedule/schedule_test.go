@@ -24,7 +24,7 @@ func TestBothDesignsTick(t *testing.T) {
 			if err := child.Run(t.Context(), schedule.JobName, request, &figures); err != nil {
 				t.Fatal(err)
 			}
-			// Rounding at the edges of the measurement may count a tick of a probe more or less.
+			// Rounding at the edges of the measurement may add or omit a tick of a probe.
 			if ticks := figures["ticks"]; ticks < 400 || ticks > 600 || figures["cpu-percent"] <= 0 {
 				t.Errorf("%v", figures)
 			}

@@ -25,7 +25,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// listen starts all servers. They end with the process.
+// listen starts all servers. They run until the process ends.
 func listen(w *watch) (p Ports, err error) {
 	if p.TCP, err = listenRaw(func(int) {}); err != nil {
 		return p, err
@@ -45,11 +45,11 @@ func listen(w *watch) (p Ports, err error) {
 
 const (
 	backlog   = 4096
-	acceptors = 4 // threads of each of the servers on system calls
+	acceptors = 4 // threads of each server that uses raw system calls
 )
 
-// listenRaw calls serve for each connection, and closes it. There is no goroutine a connection, so
-// that the server takes as little of the machine as it can.
+// listenRaw calls serve for each connection, and then closes it. It starts no goroutine for a connection, to
+// use as little processor time as possible.
 func listenRaw(serve func(fd int)) (port int, err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func accept(listener int, serve func(fd int)) {
 	for {
 		fd, _, err := syscall.Accept4(listener, syscall.SOCK_CLOEXEC)
 		if err != nil {
-			continue // the peer has gone, or a signal
+			continue // the peer has closed the connection, or a signal interrupted the call
 		}
 		serve(fd)
 		_ = syscall.Close(fd)
@@ -88,7 +88,7 @@ func accept(listener int, serve func(fd int)) {
 
 var response = []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\nok")
 
-// answer answers the request that the first read returns, whatever it is.
+// answer reads once, and answers without checking the request.
 func answer(fd int, w *watch) {
 	w.arrived(fd)
 	var request [4096]byte
@@ -99,7 +99,7 @@ func answer(fd int, w *watch) {
 
 var responseKept = []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nok")
 
-// listenKept answers each read of a connection, until its end.
+// listenKept answers each read of a connection, until the connection ends.
 func listenKept() (port int, err error) {
 	l, err := onLoopback()
 	if err != nil {
@@ -125,7 +125,7 @@ func listenKept() (port int, err error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// onLoopback returns a listener on all addresses of loopback, and of no other interface.
+// onLoopback returns a listener on all addresses of the loopback interface only.
 func onLoopback() (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var bound error

@@ -1,5 +1,5 @@
-// Package target has the servers that are probed. They run in a process of their own, on loopback,
-// and are as quick as they can be: what is measured is the prober.
+// Package target has the servers that are probed. They run in their own process, on loopback, and are as fast
+// as possible, because the probers are measured and not the servers.
 package target
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/daeace23/prober/bench/internal/record"
 )
 
-// Ports are those of the servers. Every server listens on all addresses of loopback.
+// Ports are the ports of the servers. Every server listens on all loopback addresses.
 type Ports struct {
 	TCP      int // closes each connection
 	HTTP     int // answers 200 with 2 bytes to any request, and closes
-	HTTPKept int // the same answer to each request, and keeps the connection
-	HTTPS    int // net/http with a certificate of ECDSA P-256; HTTP/1.1 and h2
-	GRPC     int // the health service of grpc-go, SERVING
+	HTTPKept int // gives the same answer, and keeps the connection open
+	HTTPS    int // net/http with an ECDSA P-256 certificate; HTTP/1.1 and h2
+	GRPC     int // the health service of grpc-go, with the status SERVING
 }
 
 // Addresses is the number of addresses that [Address] returns.
 const Addresses = 250 * 250
 
-// Address returns one of the addresses of loopback: 127.0.0.1, 127.0.0.2, …
+// Address returns one of the loopback addresses: 127.0.0.1, 127.0.0.2, …
 func Address(i int) string { return fmt.Sprintf("127.0.%d.%d", i/250, i%250+1) }
 
 // Server is the process of the servers.
@@ -35,20 +35,20 @@ type Server struct {
 	process *child.Process
 }
 
-// request is what the parent asks of the servers.
+// request is a request of the parent to the servers.
 type request struct {
-	Watch   int           // targets whose requests are recorded from now on; 0 ends that
-	Period  time.Duration // of their probes
-	Seconds int           // for which they are recorded, at most
+	Watch   int           // number of targets whose requests are recorded from now on; 0 ends the recording
+	Period  time.Duration // period of their probes
+	Seconds int           // longest time of the recording
 }
 
-// Lags says how late requests arrived, by the schedule that the requests themselves show.
+// Lags has the lateness of requests, relative to the schedule that is derived from the requests.
 type Lags struct {
 	Ticks, Lost   uint64
 	P50, P99, Max record.Number // in milliseconds
 }
 
-// Job is the child.
+// Job is the job of the child that serves.
 const Job = "target"
 
 // Start starts the servers.
@@ -67,13 +67,13 @@ func Start(ctx context.Context) (*Server, error) {
 // Close ends the servers.
 func (s *Server) Close() error { return s.process.Close() }
 
-// Watch begins to record when requests arrive at the HTTP server, at the first n addresses.
+// Watch starts to record the times of requests to the HTTP server, at the first n addresses.
 func (s *Server) Watch(n int, period time.Duration, seconds int) error {
 	var ok bool
 	return s.process.Ask(request{Watch: n, Period: period, Seconds: seconds}, &ok)
 }
 
-// Lags returns how late the requests since Watch were.
+// Lags returns the lateness of the requests since Watch.
 func (s *Server) Lags() (l Lags, err error) {
 	err = s.process.Ask(request{}, &l)
 	return l, err

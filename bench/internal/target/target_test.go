@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestLagsOfRequests makes ten requests to two addresses, one of which misses the last half.
+// TestLagsOfRequests makes ten requests to two addresses. One address misses the second half.
 func TestLagsOfRequests(t *testing.T) {
 	s, err := target.Start(t.Context())
 	if err != nil {
@@ -45,7 +45,7 @@ func TestLagsOfRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The window leaves out the last period. On a busy machine more requests are late.
+	// The window excludes the last period. On a busy machine more requests are late.
 	if lags.Ticks < 16 || lags.Lost < 3 || lags.Lost > 8 || lags.P50 < 0 {
 		t.Errorf("%+v", lags)
 	}

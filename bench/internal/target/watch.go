@@ -24,7 +24,7 @@ func (w *watch) begin(r request) {
 	w.calls, w.n, w.period, w.start = measure.NewCalls(r.Watch, limit), r.Watch, r.Period, time.Now()
 }
 
-// end leaves out the last period: its requests may be under way.
+// end excludes the last period, whose requests may not have arrived yet.
 func (w *watch) end() Lags {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *watch) arrived(fd int) {
 	}
 	name, err := syscall.Getsockname(fd)
 	if err != nil {
-		return // the peer has gone
+		return // the peer has closed the connection
 	}
 	if a, ok := name.(*syscall.SockaddrInet4); ok {
 		if i := int(a.Addr[2])*250 + int(a.Addr[3]) - 1; i < w.n {

@@ -1,7 +1,7 @@
 // Package managertest tests how a manager of probes handles changes of the probes of a running container.
 // Any implementation of the kubelet's manager can run it. It is experimental.
 //
-// docs/changing-probes.md describes the rules.
+// docs/embed/changing-probes.md describes the rules.
 package managertest
 
 import (

@@ -1,5 +1,5 @@
-// Package execprobe has the exec handler of the kubelet: a command that exits with code 0 is a
-// Success.
+// Package execprobe has the exec handler of the kubelet. A probe is a Success if its command exits with
+// code 0.
 package execprobe
 
 import (
@@ -17,20 +17,19 @@ import (
 
 // CommandRunner runs the commands of exec probes.
 type CommandRunner interface {
-	// RunInContainer runs cmd in the container and returns what it wrote: stdout,
-	// then stderr. It ends when ctx does, or after timeout (0: none), and leaves
-	// nothing running. It must not change cmd, which is the same slice at every call.
+	// RunInContainer runs cmd in the container and returns its output: stdout, then stderr. It
+	// returns when ctx ends, or after timeout (0 means none), and leaves no process running. It
+	// must not change cmd, which is the same slice in every call.
 	//
-	// A command that exits with another code than 0 is an error with the method
-	// ExitStatus() int. A timeout is an error that matches
-	// [context.DeadlineExceeded]. Any other error means that the command could not
-	// be run; it says nothing about the container.
+	// If the command exits with a code other than 0, the error has a method ExitStatus() int. After
+	// the timeout, the error matches [context.DeadlineExceeded]. Any other error means that the
+	// command could not be run, and says nothing about the container.
 	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 }
 
 // Config configures a [Handler].
 type Config struct {
-	// Runner runs the commands; required.
+	// Runner runs the commands. It is required.
 	Runner CommandRunner
 }
 
@@ -49,9 +48,9 @@ func New(cfg Config) (*Handler, error) {
 	return &Handler{cfg.Runner}, nil
 }
 
-// Action is what one probe runs.
+// Action is the configuration of one probe.
 type Action struct {
-	// Command is the program and its arguments; required. Variables are not expanded, and no
+	// Command is the program and its arguments. It is required. Variables are not expanded, and no
 	// shell is involved.
 	Command []string
 }
@@ -66,7 +65,7 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 
 // Prepare binds the handler to config, the JSON of a v1.ExecAction.
 func (h *Handler) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
-	type ExecAction struct { // errors name it as those of the Kubernetes API do
+	type ExecAction struct { // named as in the Kubernetes API, because errors show the name
 		Command []string `json:"command"`
 	}
 	var a ExecAction
@@ -76,7 +75,7 @@ func (h *Handler) Prepare(config []byte, _ probe.Target) (probe.Handler, error) 
 	return h.Bind(Action(a))
 }
 
-// Probe always returns an error, since there is no command to run.
+// Probe always returns an error, because there is no command to run.
 func (h *Handler) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	_, err := h.Bind(Action{})
 	return probe.Outcome{}, err
@@ -112,7 +111,7 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	return out, failure
 }
 
-// answer returns the answer for what a runner returned.
+// answer returns the outcome for the results of a runner.
 func answer(req *probe.Request, output []byte, err error) (probe.Outcome, error) {
 	if err == nil {
 		return outcome(req, probe.Success, "", output), nil
@@ -129,7 +128,7 @@ func answer(req *probe.Request, output []byte, err error) (probe.Outcome, error)
 	return probe.Outcome{}, err
 }
 
-// ended describes a run of the command that has ended.
+// ended describes a finished run of the command.
 func (h *bound) ended(req *probe.Request, output string, err error) string {
 	how := "exit code 0"
 	if exit, ok := errors.AsType[exitError](err); ok {
@@ -140,8 +139,8 @@ func (h *bound) ended(req *probe.Request, output string, err error) string {
 	return fmt.Sprintf("%s: %s; %s", h.shown(req), how, explain.Output(req.Redacted(output)))
 }
 
-// shown returns the command for people: a pod may have one that is too long for details. Secrets are removed
-// before the cut, which may leave a part of one.
+// shown returns the command for messages, cut to a limit. Secrets are redacted before the cut, because the
+// rest of a cut secret could not be found.
 func (h *bound) shown(req *probe.Request) string {
 	words := make([]string, len(h.command))
 	for i, w := range h.command {
@@ -150,7 +149,7 @@ func (h *bound) shown(req *probe.Request) string {
 	return explain.ShortCommand(words)
 }
 
-// wait describes a run of the command that did not end in time.
+// wait describes a run of the command that timed out.
 func (h *bound) wait(req *probe.Request, output string, err error, took time.Duration) *explain.Wait {
 	w := &explain.Wait{Call: "exec", Where: h.shown(req), Doing: "still running", For: took, Saw: []string{explain.Output(req.Redacted(output))}}
 	if late, ok := errors.AsType[*CommandTimeoutError](err); ok && late.CPU > 0 {
@@ -166,7 +165,7 @@ func outcome(req *probe.Request, r probe.Result, reason probe.Reason, output []b
 	return probe.Outcome{Result: r, Reason: reason, Output: probe.Cut(req.Redacted(string(output)))}
 }
 
-// exitError is the error of a command that has exited.
+// exitError is the error of a command that has exited with a code other than 0.
 type exitError interface {
 	error
 	ExitStatus() int
@@ -181,7 +180,7 @@ func (e *CommandExitError) Error() string {
 	return fmt.Sprintf("command terminated with exit code %d", e.Code)
 }
 
-// ExitStatus returns the code.
+// ExitStatus returns the exit code.
 func (e *CommandExitError) ExitStatus() int { return e.Code }
 
 // CommandTimeoutError is the error of a command that was killed at its timeout. It
@@ -189,12 +188,11 @@ func (e *CommandExitError) ExitStatus() int { return e.Code }
 type CommandTimeoutError struct {
 	Command []string
 	Timeout time.Duration
-	// CPU is the processor time of the command without its children. 0 means that it is not
-	// known.
+	// CPU is the processor time of the command without its children. 0 means unknown.
 	CPU time.Duration
 }
 
-// Error returns the kubelet's text, which is the output of such a probe.
+// Error returns the kubelet's text, which becomes the output of the probe.
 func (e *CommandTimeoutError) Error() string {
 	return fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(e.Command, " "), e.Timeout)
 }

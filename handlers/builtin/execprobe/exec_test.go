@@ -21,7 +21,8 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// roles are what the test binary does instead of its tests if a variable of its environment is set.
+// roles maps environment variables to functions. If a variable is set, the test binary calls its function
+// instead of running tests.
 var roles = map[string]func(){}
 
 func TestMain(m *testing.M) {
@@ -116,8 +117,8 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// For the kubelet only the runner's own timeout is a verdict. It retries and discards any other
-// error, even one that comes after the timeout.
+// TestExecAnswerAfterTimeout checks that, as in the kubelet, only the runner's own timeout is a verdict. Any
+// other error is retried and discarded, even after the timeout.
 func TestExecAnswerAfterTimeout(t *testing.T) {
 	broken := errors.New("the runtime is gone")
 	timeout := &execprobe.CommandTimeoutError{Command: []string{"x"}, Timeout: time.Second}
@@ -153,8 +154,8 @@ func (f runnerFunc) RunInContainer(ctx context.Context, _ string, _ []string, _ 
 	return f(ctx)
 }
 
-// Only a part of the secret is within the limit of the output. One runner returns more output than
-// the limit, the other does not.
+// TestExecSecretAtLimit has a secret that is partly beyond the limit of the output. One runner returns more
+// output than the limit, the other does not.
 func TestExecSecretAtLimit(t *testing.T) {
 	const secret = "a long secret that is cut in the middle of it"
 	output := strings.Repeat("x", probe.MaxOutput-20) + secret

@@ -16,22 +16,22 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// HostRunner is a [CommandRunner] whose commands run on the host, each in a process
-// group of its own. When the command ends, its time is over or ctx ends, the whole
-// group is killed: neither a hanging command nor what it started in the background
-// outlives the attempt (kubernetes#110070). The zero value is ready to use.
+// HostRunner is a [CommandRunner] that runs commands on the host, each in its own process group. When
+// the command ends, its timeout passes or ctx ends, the whole group is killed. So neither a hanging
+// command nor its background processes outlive the attempt (kubernetes#110070). The zero value is ready
+// to use.
 //
-// A command inherits the descriptors that this program was started with and that are not
-// close-on-exec. A program that others start marks them, as prober does.
+// A command inherits the descriptors that this program was started with, unless they are close-on-exec.
+// A program that does not control how it is started should set the flag, as prober does.
 //
-// On Windows only the command is killed, and what it started continues.
+// On Windows only the command is killed. Processes that it has started continue.
 type HostRunner struct {
-	// Environment returns the working directory and the environment of a container's
-	// commands: "" and nil mean the agent's own. A nil Environment means both. An error
-	// means that no command can run there now.
+	// Environment returns the working directory and the environment of a container's commands. ""
+	// and nil mean the agent's own, and so does a nil Environment. An error means that no command can
+	// run there at present.
 	Environment func(containerID string) (dir string, env []string, err error)
-	// User returns the user of a container's commands, nil for the agent's own. A nil User means
-	// that too. Only an agent that is root can run commands of others, and only on Linux.
+	// User returns the user of a container's commands. A nil result means the agent's own user, and
+	// so does a nil User. Only an agent that runs as root on Linux can run commands as another user.
 	User func(containerID string) (*User, error)
 }
 
@@ -40,8 +40,8 @@ type User = procgroup.User
 
 var _ CommandRunner = (*HostRunner)(nil)
 
-// RunInContainer runs cmd; see [CommandRunner]. At most [probe.MaxOutput] bytes of
-// its output are kept. A command that signal n ended has the exit status 128 + n.
+// RunInContainer runs cmd, see [CommandRunner]. It keeps at most [probe.MaxOutput] bytes of the output.
+// If signal n ended the command, the exit status is 128 + n.
 func (r *HostRunner) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
 	if at, ok := ctx.Deadline(); timeout > 0 && (!ok || time.Until(at) > timeout) {
 		var cancel context.CancelFunc
@@ -74,7 +74,7 @@ func (r *HostRunner) RunInContainer(ctx context.Context, containerID string, cmd
 	}
 }
 
-// endError returns the error of a command that ctx ended.
+// endError returns the error of a command that was killed at the end of ctx.
 func endError(ctx context.Context, cmd []string, timeout time.Duration) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &CommandTimeoutError{Command: cmd, Timeout: timeout}
@@ -106,10 +106,10 @@ func (r *HostRunner) command(containerID string, cmd []string) (*procgroup.Comma
 	return c, err
 }
 
-// lookPath finds the program called name in the PATH of env rather than of the agent. A
-// name with a slash is relative to dir, as it would be in a container.
+// lookPath finds the program called name in the PATH of env, not in the agent's PATH. A name with a slash
+// is relative to dir, as in a container.
 //
-// On Windows it uses the agent's own Path and PATHEXT: files have no executable mode.
+// On Windows it uses the agent's own Path and PATHEXT, because files have no executable mode.
 func lookPath(name, dir string, env []string) (string, error) {
 	windows := runtime.GOOS == "windows"
 	if strings.Contains(name, "/") || windows && strings.Contains(name, `\`) {
@@ -137,8 +137,8 @@ func lookPath(name, dir string, env []string) (string, error) {
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
 
-// startError returns err, the error of a command that could not be started. It gets the reason
-// [probe.ReasonHostResources] if the host lacked a descriptor, memory or a process.
+// startError returns err, the error of a failed start, with the reason [probe.ReasonHostResources] if the
+// host lacked a descriptor, memory or a process.
 func startError(err error) error {
 	if probe.HostReason(err) == probe.ReasonHostResources || errors.Is(err, syscall.EAGAIN) {
 		return &probe.Error{Reason: probe.ReasonHostResources, Err: err}

@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// sh runs script with a HostRunner whose commands have env.
+// sh runs script with a HostRunner and the environment env.
 func sh(t testing.TB, timeout time.Duration, script string, env ...string) (string, error) {
 	t.Helper()
 	r := &execprobe.HostRunner{Environment: func(string) (string, []string, error) {
@@ -29,7 +29,7 @@ func sh(t testing.TB, timeout time.Duration, script string, env ...string) (stri
 	return string(out), err
 }
 
-// witness is a FIFO that processes hold open. Its end shows that all of them have ended.
+// witness is a FIFO that processes hold open. End of file shows that all of them have ended.
 type witness struct {
 	path string
 	file *os.File
@@ -49,16 +49,16 @@ func newWitness(t *testing.T) witness {
 	return witness{path, file}
 }
 
-// script returns the shell command by which the shell and all that it starts hold w.
+// script returns a shell command that makes the shell and its children hold w.
 func (w witness) script() string { return "exec 3>'" + w.path + "'; echo held >&3; " }
 
-// wantGone checks that w was held and is released.
+// wantGone checks that w was held and then released.
 func (w witness) wantGone(t *testing.T) {
 	t.Helper()
 	w.wantEnd(t, "held\n")
 }
 
-// wantEnd checks that the rest of w is text, and that w is released.
+// wantEnd checks that text is the rest of w, and that w is released.
 func (w witness) wantEnd(t *testing.T, text string) {
 	t.Helper()
 	_ = w.file.SetReadDeadline(time.Now().Add(time.Minute))
@@ -70,7 +70,7 @@ func (w witness) wantEnd(t *testing.T, text string) {
 // onceHeld calls do when w is held.
 func (w witness) onceHeld(t *testing.T, do func()) {
 	t.Helper()
-	own, err := os.OpenFile(w.path, os.O_WRONLY, 0) // without it reading would end at once
+	own, err := os.OpenFile(w.path, os.O_WRONLY, 0) // without a writer, reading would end at once
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,8 +219,7 @@ func init() {
 	roles["EXECPROBE_TEST_CLOSED"] = runWithoutStreams
 }
 
-// escapeSession starts a process in another session that keeps stdout open, and prints its process
-// ID.
+// escapeSession starts a process in another session that holds stdout open, and prints its process ID.
 func escapeSession() {
 	c := exec.Command("sleep", "300")
 	c.Stdout = os.Stdout
@@ -232,7 +231,8 @@ func escapeSession() {
 	fmt.Println(c.Process.Pid)
 }
 
-// The command leaves a process in another session that holds its output open.
+// TestHostRunnerDoesNotWaitForEscapedProcess has a command that leaves a process in another session,
+// which holds the output open.
 func TestHostRunnerDoesNotWaitForEscapedProcess(t *testing.T) {
 	if _, err := exec.LookPath("sleep"); err != nil {
 		t.Fatal(err)

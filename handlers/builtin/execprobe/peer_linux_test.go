@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// peer runs a command as os/exec does, and returns its stdout followed by its stderr, and its exit status.
+// peer runs a command with os/exec. It returns stdout followed by stderr, and the exit status.
 func peer(t *testing.T, dir string, env, command []string) (string, int, error) {
 	t.Helper()
 	c := exec.Command(command[0], command[1:]...)
@@ -105,7 +105,7 @@ func TestHostRunnerOutputLargerThanPipe(t *testing.T) {
 	})
 }
 
-// TestHostRunnerLeavesNothing runs commands of all endings at once.
+// TestHostRunnerLeavesNothing concurrently runs commands that end in all possible ways.
 func TestHostRunnerLeavesNothing(t *testing.T) {
 	runs := 200
 	if n, err := strconv.Atoi(os.Getenv("EXECPROBE_TEST_RUNS")); err == nil {
@@ -136,7 +136,7 @@ func TestHostRunnerLeavesNothing(t *testing.T) {
 	round(16)
 	descriptors, goroutines := countDescriptors(t), runtime.NumGoroutine()
 	round(runs)
-	// A goroutine that has told its result may be running for a moment more.
+	// A goroutine may run for a moment after it has sent its result.
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		d, g := countDescriptors(t), runtime.NumGoroutine()
 		if d <= descriptors && g <= goroutines {
@@ -163,8 +163,8 @@ func countDescriptors(t *testing.T) int {
 	return len(all)
 }
 
-// runWithoutStreams runs a command in a process that was started without descriptors 0, 1 and 2: its own
-// pipes get these numbers. It writes the result to a file.
+// runWithoutStreams runs a command in a process without descriptors 0, 1 and 2, so that its pipes get these
+// numbers. It writes the result to a file.
 func runWithoutStreams() {
 	for fd := range 3 {
 		_ = syscall.Close(fd)

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/internal/http2"
 )
 
-// fields are those of a header block that matter.
+// fields has the relevant fields of a header block.
 type fields struct {
 	count       int
 	size        uint32
@@ -20,11 +20,11 @@ type fields struct {
 	contentType string
 	code        string // grpc-status
 	message     string // grpc-message
-	other       bool   // some field is left to grpc-go
+	other       bool   // grpc-go must handle a field
 }
 
-// maxFields is the size of a header block above which it is left to grpc-go, by the rule of RFC 9113,
-// section 6.5.2. It is the lowest limit that grpc-go may have itself.
+// maxFields is the maximum size of a header block, counted as in RFC 9113, section 6.5.2. grpc-go handles
+// larger ones. It is the lowest limit that grpc-go itself may have.
 const maxFields = 8 << 10
 
 // add adds a field.
@@ -48,7 +48,7 @@ func (h *fields) add(f hpack.HeaderField) {
 	case "grpc-encoding":
 		h.other = f.Value != "identity"
 	default:
-		// Values of -bin fields must be base64, and one of them may replace the status.
+		// -bin fields must be valid base64, and one of them may replace the status. grpc-go checks that.
 		h.other = strings.HasPrefix(f.Name, ":") || strings.HasSuffix(f.Name, "-bin")
 	}
 }
@@ -58,28 +58,28 @@ func (h *fields) setOnce(field *string, value string) {
 	*field = value
 }
 
-// begins reports whether h begins an answer.
+// begins reports whether h has the headers of an answer with a message.
 func (h *fields) begins() bool {
 	return !h.other && h.status == "200" && h.isGRPC() && h.code == "" && h.message == ""
 }
 
-// ends reports whether h are trailers.
+// ends reports whether h has the trailers of an answer.
 func (h *fields) ends() bool {
 	return !h.other && h.status == "" && h.contentType == "" && h.code != ""
 }
 
-// isWhole reports whether h are the headers and trailers of an answer without a message.
+// isWhole reports whether h has both headers and trailers, of an answer without a message.
 func (h *fields) isWhole() bool {
 	return !h.other && h.status == "200" && h.isGRPC() && h.code != ""
 }
 
-// isGRPC reports whether the content type is one of gRPC.
+// isGRPC reports whether the content type belongs to gRPC.
 func (h *fields) isGRPC() bool {
 	rest, ok := strings.CutPrefix(h.contentType, "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// statusOf returns the error that h stand for, nil for OK.
+// statusOf returns the status in h as an error, nil for OK. known is false if grpc-go must decode it.
 func (h *fields) statusOf() (err error, known bool) {
 	if len(h.code) > 9 || strings.Trim(h.code, "0123456789") != "" {
 		return nil, false

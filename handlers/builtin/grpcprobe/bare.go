@@ -16,10 +16,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// bare makes the attempt over bare frames of HTTP/2, which takes a fraction of what a connection of
-// grpc-go does. It decides only on what it knows in full: done is false if grpc-go has to make the
-// attempt, because the dial failed, or to continue it on its connection, because the server sent something
-// else than the plain answer.
+// bare makes the attempt with HTTP/2 frames of its own, at a fraction of the cost of a grpc-go connection. It
+// supports plain answers only. done is false if grpc-go must make the attempt because the dial failed, or
+// continue it on the same connection because the server sent something else.
 func (a *attempt) bare(ctx context.Context) (out probe.Outcome, done bool, err error) {
 	address := a.at.Address()
 	r := request{secure: a.secure, authority: authorityOf(address), userAgent: a.handler.userAgent, service: a.service}
@@ -65,8 +64,9 @@ func (a *attempt) bare(ctx context.Context) (out probe.Outcome, done bool, err e
 	return out, true, err
 }
 
-// dialBare makes the connection; address is that of a.at. socket reports whether it is one of the kernel, which takes the
-// preface before the server reads it. Otherwise both ends may wait for the other one to read.
+// dialBare makes the connection. address is the address of a.at. socket reports whether it is a socket of the
+// kernel, which buffers the preface before the server reads it. With other connections, both ends might wait
+// for each other to read.
 func (a *attempt) dialBare(ctx context.Context, address string) (conn net.Conn, socket bool, err error) {
 	nw := "tcp"
 	if a.at.Unix != "" {
@@ -80,7 +80,7 @@ func (a *attempt) dialBare(ctx context.Context, address string) (conn net.Conn, 
 		conn, err := a.handler.connector.Connect(ctx, a.at)
 		socket = isSocket(conn)
 		if own, ok := conn.(*network.Conn); ok {
-			_ = own.SetNoDelay(true) // an exchange writes several times
+			_ = own.SetNoDelay(true) // because an exchange writes several times
 		}
 		return conn, err
 	}, nw, address, next)
@@ -90,7 +90,7 @@ func (a *attempt) dialBare(ctx context.Context, address string) (conn net.Conn, 
 	return conn, socket, err
 }
 
-// isSocket reports whether conn is a connection of the kernel.
+// isSocket reports whether conn is a socket of the kernel.
 func isSocket(conn net.Conn) bool {
 	switch conn.(type) {
 	case *network.Conn, syscall.Conn:
@@ -100,8 +100,8 @@ func isSocket(conn net.Conn) bool {
 	}
 }
 
-// check makes the exchange x over conn, and closes conn. If it returns an error before the end of ctx, it leaves conn to
-// grpc-go, as the result of its first dial.
+// check runs the exchange x over conn, and closes conn. If it returns an error before ctx ends, it does not
+// close conn, but sets it as the result of grpc-go's first dial.
 func (a *attempt) check(ctx context.Context, conn net.Conn, x *exchange, r *request) error {
 	stop := network.Until(ctx, conn)
 	h := handshake{conn: conn}
@@ -135,7 +135,7 @@ func (a *attempt) check(ctx context.Context, conn net.Conn, x *exchange, r *requ
 	return err
 }
 
-// unreadyText returns why a server that has not sent its settings will not: err is the error of an exchange.
+// unreadyText describes why a server did not send its settings. err is the error of the exchange.
 func unreadyText(err error) string {
 	if errors.Is(err, http2.ErrOther) {
 		return "what it has sent is something else"
@@ -143,7 +143,8 @@ func unreadyText(err error) string {
 	return network.Reason(err)
 }
 
-// ended returns the error of ctx. It does not wait until ctx notices its deadline.
+// ended returns the error of ctx. After the deadline it returns an error even if the timer of ctx has not
+// fired yet.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -154,7 +155,7 @@ func ended(ctx context.Context) error {
 	return nil
 }
 
-// authorityOf returns what grpc-go derives from an address.
+// authorityOf returns the authority that grpc-go derives from an address.
 func authorityOf(address string) string {
 	if strings.HasPrefix(address, ":") {
 		return "localhost" + address
@@ -162,7 +163,7 @@ func authorityOf(address string) string {
 	return address
 }
 
-// isPlain reports whether grpc-go would send the texts of r as they are.
+// isPlain reports whether grpc-go would send the texts of r unchanged.
 func (r *request) isPlain() bool {
 	return len(r.authority) <= maxText && len(r.userAgent) <= maxText && len(r.service) <= maxText &&
 		!strings.ContainsFunc(r.authority, func(c rune) bool {

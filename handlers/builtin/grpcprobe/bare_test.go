@@ -25,8 +25,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// The server cannot tell an attempt over bare frames from one of grpc-go by what it is asked.
-func TestBareRequestIsThatOfGRPC(t *testing.T) {
+// TestBareRequestMatchesGRPC checks that a server cannot distinguish the requests of both implementations.
+func TestBareRequestMatchesGRPC(t *testing.T) {
 	certificates := certificatesFor(t)
 	compare := func(t *testing.T, cfg grpcprobe.Config, action grpcprobe.Action, timeout time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestBareRequestIsThatOfGRPC(t *testing.T) {
 	})
 }
 
-// gzip is a compressor that is never used.
+// gzip is a registered compressor that is never used.
 type gzip struct{}
 
 func (gzip) Name() string                               { return "gzip" }
@@ -107,27 +107,27 @@ func writeHeaders(f *http2.Framer, block []byte, end bool) {
 	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true, EndStream: end})
 }
 
-// only returns the frames of an answer without a message.
-func only(fields ...string) []byte {
+// headersOnly returns the frames of an answer without a message.
+func headersOnly(fields ...string) []byte {
 	return frames(func(f *http2.Framer) { writeHeaders(f, block(fields...), true) })
 }
 
-// ending returns the frames of an answer whose message says SERVING.
+// ending returns the frames of an answer with the message SERVING and the given trailers.
 func ending(trailers ...string) []byte { return answerOf(headers, isServing, block(trailers...)) }
 
-// saying returns the frames of an answer with a message.
+// saying returns the frames of an answer with the given message.
 func saying(message ...byte) []byte { return answerOf(headers, message, statusOK) }
 
-// setting returns the payload of settings.
+// setting returns the payload of a SETTINGS frame.
 func setting(id http2.SettingID, value uint32) []byte {
 	b := frames(func(f *http2.Framer) { _ = f.WriteSettings(http2.Setting{ID: id, Val: value}) })
 	return b[9:]
 }
 
-func TestBareAnswersAreThoseOfGRPC(t *testing.T) {
+func TestBareAnswersMatchGRPC(t *testing.T) {
 	const ok, grpc = ":status", "application/grpc"
 	status := func(code, message string) []byte {
-		return only(ok, "200", "content-type", grpc, "grpc-status", code, "grpc-message", message)
+		return headersOnly(ok, "200", "content-type", grpc, "grpc-status", code, "grpc-message", message)
 	}
 	before := func(write func(f *http2.Framer)) script {
 		return script{answer: append(frames(write), serving...)}
@@ -135,7 +135,7 @@ func TestBareAnswersAreThoseOfGRPC(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		script script
-		bare   bool // without grpc-go
+		bare   bool // made without grpc-go
 	}{
 		{"SERVING", script{answer: serving}, true},
 		{"UNKNOWN", script{answer: saying(0, 0, 0, 0, 0)}, true},
@@ -182,16 +182,16 @@ func TestBareAnswersAreThoseOfGRPC(t *testing.T) {
 		{"code of many digits", script{answer: status("0000000000005", "x")}, false},
 		{"code that is negative", script{answer: status("-1", "x")}, false},
 		{"code that is no number", script{answer: status("five", "x")}, false},
-		{"no code", script{answer: only(ok, "200", "content-type", grpc)}, false},
+		{"no code", script{answer: headersOnly(ok, "200", "content-type", grpc)}, false},
 		{"OK without a message", script{answer: status("0", "")}, false},
 		{"message of the status in UTF-8", script{answer: status("2", "K%C3%A4se 100%25")}, true},
 		{"message of the status that is not UTF-8", script{answer: status("2", "%FF%00")}, true},
 		{"message of the status with a percent sign", script{answer: status("2", "100%, or %zz")}, false},
 		{"long message of the status", script{answer: status("2", strings.Repeat("x", 2000))}, true},
 		{"very long message of the status", script{answer: status("2", strings.Repeat("x", 12000))}, false},
-		{"details of the status", script{answer: only(ok, "200", "content-type", grpc, "grpc-status", "5", "grpc-status-details-bin", "CAUSAXg")}, false},
-		{"metadata that is not base64", script{answer: only(ok, "200", "content-type", grpc, "grpc-status", "5", "x-bin", "?")}, false},
-		{"metadata", script{answer: only(ok, "200", "content-type", grpc, "server", "x", "date", "now", "grpc-status", "5", "x-trace", "")}, true},
+		{"details of the status", script{answer: headersOnly(ok, "200", "content-type", grpc, "grpc-status", "5", "grpc-status-details-bin", "CAUSAXg")}, false},
+		{"metadata that is not base64", script{answer: headersOnly(ok, "200", "content-type", grpc, "grpc-status", "5", "x-bin", "?")}, false},
+		{"metadata", script{answer: headersOnly(ok, "200", "content-type", grpc, "server", "x", "date", "now", "grpc-status", "5", "x-trace", "")}, true},
 		{"status after a message", script{answer: ending("grpc-status", "13", "grpc-message", "broken")}, true},
 		{"status after half a message", script{answer: answerOf(headers, []byte{0, 0}, block("grpc-status", "13"))}, false},
 		{"trailers without a status", script{answer: ending("x", "y")}, false},
@@ -200,17 +200,17 @@ func TestBareAnswersAreThoseOfGRPC(t *testing.T) {
 		{"content type with a subtype", script{answer: answerOf(block(":status", "200", "content-type", grpc+"+proto"), isServing, statusOK)}, true},
 		{"content type with a parameter", script{answer: answerOf(block(":status", "200", "content-type", grpc+";charset=utf-8"), isServing, statusOK)}, true},
 		{"content type of gRPC-Web", script{answer: answerOf(block(":status", "200", "content-type", grpc+"-web"), isServing, statusOK)}, false},
-		{"content type of HTML", script{answer: only(ok, "200", "content-type", "text/html")}, false},
-		{"no content type", script{answer: only(ok, "200", "grpc-status", "5")}, false},
+		{"content type of HTML", script{answer: headersOnly(ok, "200", "content-type", "text/html")}, false},
+		{"no content type", script{answer: headersOnly(ok, "200", "grpc-status", "5")}, false},
 		{"encoding identity", script{answer: answerOf(block(":status", "200", "content-type", grpc, "grpc-encoding", "identity"), isServing, statusOK)}, true},
 		{"encoding gzip", script{answer: answerOf(block(":status", "200", "content-type", grpc, "grpc-encoding", "gzip"), isServing, statusOK)}, false},
-		{"404", script{answer: only(ok, "404", "content-type", "text/plain")}, false},
-		{"503 of gRPC", script{answer: only(ok, "503", "content-type", grpc, "grpc-status", "14")}, false},
+		{"404", script{answer: headersOnly(ok, "404", "content-type", "text/plain")}, false},
+		{"503 of gRPC", script{answer: headersOnly(ok, "503", "content-type", grpc, "grpc-status", "14")}, false},
 		{"100 before the answer", before(func(f *http2.Framer) { writeHeaders(f, block(ok, "100"), false) }), false},
 		{"headers twice", before(func(f *http2.Framer) { writeHeaders(f, headers, false) }), false},
-		{"header in upper case", script{answer: only(ok, "200", "content-type", grpc, "grpc-status", "5", "X-Y", "z")}, false},
-		{"colon within a header", script{answer: only(ok, "200", "content-type", grpc, "grpc-status", "5", "x:y", "z")}, false},
-		{"header with a line feed", script{answer: only(ok, "200", "content-type", grpc, "grpc-status", "5", "x-y", "a\nb")}, false},
+		{"header in upper case", script{answer: headersOnly(ok, "200", "content-type", grpc, "grpc-status", "5", "X-Y", "z")}, false},
+		{"colon within a header", script{answer: headersOnly(ok, "200", "content-type", grpc, "grpc-status", "5", "x:y", "z")}, false},
+		{"header with a line feed", script{answer: headersOnly(ok, "200", "content-type", grpc, "grpc-status", "5", "x-y", "a\nb")}, false},
 		{"HPACK that is invalid", script{answer: frames(func(f *http2.Framer) { writeHeaders(f, []byte{0xff, 0xff, 0xff}, true) })}, false},
 		{"HPACK that ends early", script{answer: frames(func(f *http2.Framer) { writeHeaders(f, append(bytes.Clone(headers), 0x40), false) })}, false},
 		{"headers in two frames", script{answer: frames(func(f *http2.Framer) {
@@ -270,7 +270,7 @@ func TestBareAnswersAreThoseOfGRPC(t *testing.T) {
 	}
 }
 
-func TestBareAnswersOverTLSAreThoseOfGRPC(t *testing.T) {
+func TestBareAnswersOverTLSMatchGRPC(t *testing.T) {
 	certificates := certificatesFor(t)
 	h2 := []string{"h2"}
 	for _, c := range []struct {
@@ -307,7 +307,8 @@ func certificatesFor(t *testing.T) []tls.Certificate {
 	return s.TLS.Certificates
 }
 
-// compareAnswers compares an attempt, and what its server sees, with one of grpc-go. bare is whether it is made without grpc-go.
+// compareAnswers compares an attempt and the requests that its server receives with an attempt of
+// grpc-go. bare says whether the attempt must be made without grpc-go.
 func compareAnswers(t *testing.T, s script, action grpcprobe.Action, bare bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -316,7 +317,7 @@ func compareAnswers(t *testing.T, s script, action grpcprobe.Action, bare bool) 
 		if got.channels == 0 != bare || want.channels != 1 {
 			t.Errorf("%d channels of grpc-go, and %d with its switch; want bare: %t", got.channels, want.channels, bare)
 		}
-		// Whether grpc-go resets a stream before it says that it goes depends on how its goroutines run.
+		// Whether grpc-go resets a stream before its GOAWAY depends on the scheduling of its goroutines.
 		resets := cmpopts.IgnoreSliceElements(func(f http2.FrameType) bool { return f == http2.FrameRSTStream })
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(attempted{}), resets); diff != "" {
 			t.Errorf("grpc-go, and bare:\n%s", diff)
@@ -324,7 +325,8 @@ func compareAnswers(t *testing.T, s script, action grpcprobe.Action, bare bool) 
 	})
 }
 
-// Cancellation after the server's settings, to which an attempt is connected for the kubelet.
+// TestBareCancelledAttemptIsAnError cancels attempts after the server's settings. For the kubelet, an
+// attempt is connected then.
 func TestBareCancelledAttemptIsAnError(t *testing.T) {
 	for name, s := range map[string]script{"before the answer": {}, "within the answer": {answer: serving[:20]}} {
 		t.Run(name, func(t *testing.T) {
@@ -347,11 +349,11 @@ func TestBareCancelledAttemptIsAnError(t *testing.T) {
 	}
 }
 
-// FuzzBareAnswer compares the answers, connections and requests of an attempt over bare frames with those of grpc-go.
+// FuzzBareAnswer compares the outcome, connections and requests of an attempt with an attempt of grpc-go.
 func FuzzBareAnswer(f *testing.F) {
 	for _, answer := range [][]byte{
 		serving, saying(0, 0, 0, 0, 2, 8, 2), ending("grpc-status", "13", "grpc-message", "a%20b"),
-		only(":status", "200", "content-type", "application/grpc", "grpc-status", "5"), only(":status", "404"),
+		headersOnly(":status", "200", "content-type", "application/grpc", "grpc-status", "5"), headersOnly(":status", "404"),
 		frames(func(f *http2.Framer) {
 			_ = f.WriteSettingsAck()
 			_ = f.WritePing(false, [8]byte{1})
@@ -365,14 +367,14 @@ func FuzzBareAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, settings, answer []byte, closes bool) {
 		if len(settings)+len(answer) > 32<<10 {
-			return // no input has to be larger
+			return // larger inputs find nothing more
 		}
 		synctest.Test(t, func(t *testing.T) {
 			s := script{settings: settings, answer: answer, closes: closes}
 			action := grpcprobe.Action{Host: "10.0.0.1", Port: 80}
 			bare := attemptAt(t, s, grpcprobe.Config{}, action, 100*time.Millisecond, 0)
 			library := attemptAt(t, s, grpcprobe.Config{}, action, 100*time.Millisecond, probe.CompatGRPCLibrary)
-			// Which other frames grpc-go sends depends on how its goroutines run.
+			// The other frames that grpc-go sends depend on the scheduling of its goroutines.
 			others := cmpopts.IgnoreFields(received{}, "Frames", "Acks", "Pongs", "GoAway")
 			if diff := cmp.Diff(library, bare, cmpopts.IgnoreUnexported(attempted{}), others); diff != "" {
 				t.Errorf("grpc-go, and bare:\n%s", diff)
@@ -381,7 +383,8 @@ func FuzzBareAnswer(f *testing.F) {
 	})
 }
 
-// grpc-go reads and writes at a time, which a connection may need that is no socket of the kernel.
+// TestConnectionThatIsNoSocketGoesToGRPC checks that grpc-go handles connections that are not kernel sockets,
+// because they may need concurrent reads and writes.
 func TestConnectionThatIsNoSocketGoesToGRPC(t *testing.T) {
 	pipes := func(delay time.Duration) (cfg grpcprobe.Config, dials *int, closed *bool) {
 		dials, closed = new(int), new(bool)
@@ -421,7 +424,7 @@ func TestConnectionThatIsNoSocketGoesToGRPC(t *testing.T) {
 	}
 }
 
-// pipe is a connection without the methods of a socket.
+// pipe is a connection without the methods of a kernel socket.
 type pipe struct {
 	net.Conn
 	closed *bool

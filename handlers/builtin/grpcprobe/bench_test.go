@@ -11,8 +11,8 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 )
 
-// BenchmarkExchange measures a health check without its connection: the request is made, and the
-// answer of a server of grpc-go is decoded.
+// BenchmarkExchange measures a health check without its connection: encoding the request, and decoding
+// the answer of a grpc-go server.
 func BenchmarkExchange(b *testing.B) {
 	var settings, answer bytes.Buffer
 	f := http2.NewFramer(&settings, nil)
@@ -36,7 +36,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// replay is a connection whose server has sent everything, which each read returns a part of.
+// replay is a connection whose server has already sent everything. Each read returns a part.
 type replay struct {
 	net.Conn
 	parts [][]byte

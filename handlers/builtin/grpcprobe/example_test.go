@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A server says for each of its services whether it serves.
+// ExampleHandler_Bind checks single services of a server.
 func ExampleHandler_Bind() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

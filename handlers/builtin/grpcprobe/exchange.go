@@ -14,27 +14,27 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 )
 
-const maxReceived = 4 << 10 // bytes; what is longer is left to grpc-go
+const maxReceived = 4 << 10 // bytes; grpc-go handles longer answers
 
 // exchange is one health check over a connection. It is used by one goroutine.
 type exchange struct {
 	http2.Exchange
 	in       [maxReceived]byte
-	body     []byte // of the answer
+	body     []byte // body of the answer
 	response healthpb.HealthCheckResponse
 	state
 }
 
-// state is the part of an exchange that each attempt begins anew.
+// state is the part of an exchange that is reset for each attempt.
 type state struct {
 	progress *network.Progress
-	early    int    // bytes that were received when the request was sent
-	fields   fields // of the last header block
+	early    int    // number of bytes received before the request was sent
+	fields   fields // the last header block
 	asked    bool   // the request was sent
 	began    bool   // the answer has begun
-	decoded  bool   // its message is in response
+	decoded  bool   // the message is in response
 	goesAway bool   // the server has sent a GOAWAY
-	failure  error  // the status of the answer, nil if it is OK
+	failure  error  // status of the answer; nil if it is OK
 }
 
 var exchanges = sync.Pool{New: func() any {
@@ -44,22 +44,22 @@ var exchanges = sync.Pool{New: func() any {
 	return x
 }}
 
-// newExchange returns an exchange, for [exchange.release] after its use.
+// newExchange returns an exchange from the pool. The caller calls release after its use.
 func newExchange(progress *network.Progress) *exchange {
 	x := exchanges.Get().(*exchange)
 	x.progress = progress
 	return x
 }
 
-// release makes x available to other attempts.
+// release returns x to the pool.
 func (x *exchange) release() {
 	x.Reset()
 	x.state, x.body = state{}, x.body[:0]
 	exchanges.Put(x)
 }
 
-// run sends r once the server has sent its settings, as grpc-go does, and reads the answer. An error of
-// conn is returned as it is.
+// run waits for the server's settings, as grpc-go does, sends r, and reads the answer. It returns errors of
+// conn unchanged.
 func (x *exchange) run(conn net.Conn, r *request) error {
 	x.Out = appendPreface(x.Out)
 	err := x.Flush(conn)
@@ -83,24 +83,24 @@ func (x *exchange) run(conn net.Conn, r *request) error {
 			}
 			x.asked, x.Queued.Request, x.early = true, true, len(x.In)
 		}
-		_ = x.Flush(conn) // of a broken connection, the rest can still be read
+		_ = x.Flush(conn) // ignore the error, because received bytes can still be read
 	}
 	return err
 }
 
-// cancel tells the server that the answer to its request is not awaited any more.
+// cancel resets the stream, to tell the server that the client does not wait for the answer any more.
 func (x *exchange) cancel(conn net.Conn) {
 	if x.asked {
 		x.Out = http2.AppendReset(x.Out[:0], http2.Cancel)
 		x.appendEnd()
-		_ = conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) // the former one has passed
+		_ = conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) // the previous deadline has passed
 		_, _ = conn.Write(x.Out)
 	}
 }
 
-// appendEnd appends what grpc-go sends before it closes a connection that the server has not begun to
-// close. It returns false if a server that does close it says that it has not seen the request: grpc-go
-// repeats that, even if it was answered.
+// appendEnd appends the frames that grpc-go sends before it closes a connection, unless the server has
+// begun to close it. It returns false if the server's GOAWAY says that it has not seen the request.
+// grpc-go repeats such a request, even if it was answered.
 func (x *exchange) appendEnd() (seen bool) {
 	for rest := x.In[x.Handled:]; len(rest) >= http2.HeaderSize && !x.goesAway; {
 		h := http2.HeaderOf(rest)
@@ -128,7 +128,7 @@ func (x *exchange) Expects(h http2.Header) bool {
 		return x.asked && (end || !x.began)
 	case http2.Data:
 		return !end && x.began
-	default: // a window of a stream
+	default: // a WINDOW_UPDATE of a stream
 		return true
 	}
 }
@@ -137,8 +137,8 @@ func (x *exchange) Expects(h http2.Header) bool {
 func (x *exchange) Handle(h http2.Header, payload []byte) bool {
 	switch h.Kind {
 	case http2.GoAway:
-		// A server that shuts down finishes the streams up to the one it names. A new connection
-		// would be refused.
+		// A server that shuts down finishes the streams up to the named one. It would refuse a new
+		// connection.
 		x.goesAway = true
 		last := binary.BigEndian.Uint32(payload) &^ (1 << 31)
 		return last >= http2.StreamID && last%2 == 1
@@ -149,7 +149,7 @@ func (x *exchange) Handle(h http2.Header, payload []byte) bool {
 	}
 }
 
-// allows reports whether the request obeys a setting.
+// allows reports whether the request conforms to a setting.
 func allows(s http2.Setting) bool {
 	switch s.ID {
 	case http2.HeaderTableSize:
@@ -163,7 +163,7 @@ func allows(s http2.Setting) bool {
 	}
 }
 
-// handleHeaders handles a header block. end reports whether it ends the answer.
+// handleHeaders handles a header block. end means that it ends the answer.
 func (x *exchange) handleHeaders(block []byte, end bool) bool {
 	x.fields = fields{}
 	if !x.Decode(block) {
@@ -180,7 +180,7 @@ func (x *exchange) handleHeaders(block []byte, end bool) bool {
 	}
 }
 
-// handleData handles a part of the one message, which may not be compressed.
+// handleData handles a part of the only message, which must not be compressed.
 func (x *exchange) handleData(part []byte) bool {
 	x.body = append(x.body, part...)
 	if len(x.body) < messageHeaderSize {
@@ -195,7 +195,7 @@ func (x *exchange) handleData(part []byte) bool {
 	return !x.decoded || proto.Unmarshal(message, &x.response) == nil
 }
 
-// finish decodes the status of a whole answer. Without an error status, there must be a message.
+// finish decodes the status of a complete answer. If the status is OK, there must be a message.
 func (x *exchange) finish() (known bool) {
 	if x.failure, known = x.fields.statusOf(); !known {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/internal/http2"
 )
 
-// appendGoAway appends the frame with which grpc-go closes a connection.
+// appendGoAway appends the frame that grpc-go sends before it closes a connection.
 func appendGoAway(b []byte) []byte {
 	const lastStream, code, text = http2.StreamID, 0, "client transport shutdown"
 	b = http2.AppendHeader(b, http2.GoAway, 0, http2.ConnectionID, 8+len(text))
@@ -19,7 +19,7 @@ func appendGoAway(b []byte) []byte {
 	return append(b, text...)
 }
 
-// request is what a health check sends. Each text has at most [maxText] bytes.
+// request is the request of a health check. Each text has at most [maxText] bytes.
 type request struct {
 	secure    bool
 	authority string
@@ -28,18 +28,18 @@ type request struct {
 	service   string
 }
 
-// maxText is the most bytes of a text in a request, and maxRequest more than its header fields, or its
-// message, can take.
+// maxText is the maximum length of a text in a request, in bytes. maxRequest is larger than the header fields
+// or the message can be.
 const (
 	maxText    = 512
 	maxRequest = 4 * maxText
 )
 
-// appendPreface appends what begins a connection, with empty settings.
+// appendPreface appends the beginning of a connection, with empty settings.
 func appendPreface(b []byte) []byte { return http2.AppendSettings(append(b, http2.ClientPreface...)) }
 
-// append appends the request to b. The fields and their order are those of grpc-go. The only error is that
-// the deadline has passed.
+// append appends the request to b, with the same fields in the same order as grpc-go. The only error is an
+// expired deadline.
 func (r *request) append(b []byte) ([]byte, error) {
 	var timeout time.Duration
 	if !r.deadline.IsZero() {
@@ -54,14 +54,14 @@ func (r *request) append(b []byte) ([]byte, error) {
 	return r.appendMessage(b), nil
 }
 
-// appendFields appends the header block in HPACK: RFC 7541, section 6. As with grpc-go, whose later requests refer to
-// them, fields enter the table of the server. A timeout of 0 means none.
+// appendFields appends the header block in HPACK, see RFC 7541, section 6. Like grpc-go, whose later requests
+// refer to them, it adds fields to the server's table. A timeout of 0 means none.
 func (r *request) appendFields(b []byte, timeout time.Duration) []byte {
 	const (
 		post, schemeHTTP, schemeHTTPS = 0x80 | 3, 0x80 | 6, 0x80 | 7 // fields of the static table
 		authority, path               = 1, 4                         // names of the static table
 		contentType, userAgent        = 31, 58
-		indexed                       = 0x40 // a literal that enters the table
+		indexed                       = 0x40 // a literal that is added to the table
 	)
 	scheme := byte(schemeHTTP)
 	if r.secure {
@@ -73,7 +73,7 @@ func (r *request) appendFields(b []byte, timeout time.Duration) []byte {
 	b = http2.AppendText(append(b, indexed|contentType), "application/grpc")
 	b = http2.AppendText(append(b, indexed|userAgent), r.userAgent)
 	b = http2.AppendText(http2.AppendText(append(b, indexed), "te"), "trailers")
-	// grpc-go names every compressor that the program has registered. There is no list of them.
+	// grpc-go names every compressor that the program has registered. It has no API that lists them.
 	if encoding.GetCompressor("gzip") != nil {
 		b = http2.AppendText(http2.AppendText(append(b, indexed), "grpc-accept-encoding"), "gzip")
 	}
@@ -85,7 +85,7 @@ func (r *request) appendFields(b []byte, timeout time.Duration) []byte {
 	return b
 }
 
-// appendTimeout appends the timeout in at most eight digits and a unit, rounded up, as grpc-go does.
+// appendTimeout appends the timeout as at most eight digits and a unit, rounded up, as grpc-go does.
 func appendTimeout(b []byte, d time.Duration) []byte {
 	for _, unit := range [...]struct {
 		length time.Duration
@@ -99,10 +99,10 @@ func appendTimeout(b []byte, d time.Duration) []byte {
 			return append(strconv.AppendInt(b, int64(n), 10), unit.name)
 		}
 	}
-	return b // no duration is as long as that
+	return b // unreachable: a time.Duration is shorter
 }
 
-// appendMessage appends the frame with the HealthCheckRequest, which ends the stream.
+// appendMessage appends the frame with the HealthCheckRequest. It ends the client's side of the stream.
 func (r *request) appendMessage(b []byte) []byte {
 	var message []byte
 	if r.service != "" {
@@ -114,5 +114,5 @@ func (r *request) appendMessage(b []byte) []byte {
 	return append(b, message...)
 }
 
-// messageHeaderSize is the number of bytes in front of a message of gRPC.
+// messageHeaderSize is the size of the header of a gRPC message, in bytes.
 const messageHeaderSize = 5

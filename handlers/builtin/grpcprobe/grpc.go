@@ -1,5 +1,5 @@
-// Package grpcprobe has the grpc handler of the kubelet: a target whose health service
-// (grpc.health.v1) answers SERVING is a Success.
+// Package grpcprobe has the grpc handler of the kubelet. A probe is a Success if the target's health service
+// (grpc.health.v1) answers SERVING.
 package grpcprobe
 
 import (
@@ -19,30 +19,30 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// DefaultUserAgent is the first word of the user agent of the probes. Service meshes and
-// autoscalers recognize them by it.
+// DefaultUserAgent is the first word of the default user agent of probes. Service meshes and autoscalers
+// recognize probes by it.
 const DefaultUserAgent = network.UserAgent
 
 // Config configures a [Handler]. The zero value is ready to use.
 type Config struct {
-	// DialContext makes every connection; nil means a [net.Dialer]. The network is
-	// "tcp", or "unix" for a target that is a socket. An attempt costs several times as much
-	// over a connection that is no [syscall.Conn], as those of package net are.
+	// DialContext makes every connection. Nil means a [net.Dialer]. The network is "tcp", or "unix"
+	// if the target is a socket. An attempt costs several times as much if the connection does not
+	// implement [syscall.Conn]. The connections of package net do.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Compat turns fixes off: [probe.CompatLinger], [probe.CompatHostTrouble],
-	// [probe.CompatGRPCLibrary] and [probe.CompatIgnoreProtocol].
+	// Compat restores behaviours of the kubelet. These switches have an effect: [probe.CompatLinger],
+	// [probe.CompatHostTrouble], [probe.CompatGRPCLibrary] and [probe.CompatIgnoreProtocol].
 	Compat probe.Compat
-	// UserAgent replaces [DefaultUserAgent] when not empty.
+	// UserAgent replaces [DefaultUserAgent] unless it is empty.
 	UserAgent string
 }
 
-// Handler is the grpc handler. Each attempt makes its own connection, or, as grpc-go does, more of
-// them if the server has closed it without an answer. Only an invalid port and trouble of the agent's own host are errors. One
-// Handler serves any number of probes.
+// Handler is the grpc handler. Each attempt makes its own connection. Like grpc-go, it makes another one if
+// the server has closed the connection without an answer. Only an invalid port and faults of the agent's own
+// host are errors. One Handler serves any number of probes.
 type Handler struct {
 	connector   *network.Connector
-	onlyLibrary bool   // makes every attempt with grpc-go
-	ignoreMode  bool   // of configs
+	onlyLibrary bool   // make every attempt with grpc-go
+	ignoreMode  bool   // ignore the mode in configs
 	userAgent   string // as grpc-go sends it
 	credentials credentials.TransportCredentials
 	plaintext   []grpc.DialOption
@@ -74,17 +74,17 @@ func New(cfg Config) *Handler {
 	}
 }
 
-// Action is what one probe asks. The zero value asks the target of the request about the server
-// as a whole.
+// Action is the configuration of one probe. The zero value checks the server as a whole at the target of the
+// request.
 type Action struct {
 	// Host is a name, or an IP address without brackets. Empty means the host of
 	// [probe.Request.Target], or the pod's IP. A v1.GRPCAction has no such field.
 	Host string
 	// Port is from 1 to 65535. 0 means the port of [probe.Request.Target].
 	Port int
-	// Service is the name of the service to ask about. Empty means the server as a whole.
+	// Service is the name of the service to check. Empty means the server as a whole.
 	Service string
-	// TLS makes a TLS connection, whose certificate is not verified.
+	// TLS makes a TLS connection without verifying the certificate.
 	TLS bool
 }
 
@@ -97,14 +97,14 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 	return h.bind(a, network.Place{Host: a.Host, Port: port}), nil
 }
 
-// bind binds the handler to a at place.
+// bind binds the handler to an action at a place.
 func (h *Handler) bind(a Action, place network.Place) *bound {
 	return &bound{handler: h, place: place, secure: a.TLS, service: a.Service}
 }
 
 // Prepare binds the handler to config, the JSON of a v1.GRPCAction.
 func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
-	type GRPCAction struct { // errors name it as those of the Kubernetes API do
+	type GRPCAction struct { // named as in the Kubernetes API, because errors show the name
 		Port    int32   `json:"port"`
 		Service string  `json:"service"`
 		Mode    *string `json:"mode"`
@@ -158,8 +158,8 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 		return probe.Outcome{}, err
 	}
 	a := &attempt{bound: h, at: at, req: &req}
-	// From a *net.TCPConn, gRPC reads without a buffer of 32 KiB. Bytes are counted only if that
-	// does not apply, as with TLS.
+	// From a *net.TCPConn, grpc-go reads without a buffer of 32 KiB. So bytes are counted only with
+	// TLS, where grpc-go needs the buffer anyway.
 	a.progress.Uncounted, a.progress.Traced, a.progress.Redials = !h.secure, req.Trace != nil, true
 	a.progress.Enter(network.StepDial)
 	out, done, err := probe.Outcome{}, false, error(nil)

@@ -145,7 +145,7 @@ func TestGRPCTimeouts(t *testing.T) {
 }
 
 func TestGRPCMode(t *testing.T) {
-	// Only for its certificate, which is not trusted.
+	// Only its untrusted certificate is used.
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)
 	l, port := rig.Loopback(t)
@@ -225,7 +225,8 @@ func TestBindGRPC(t *testing.T) {
 	}
 }
 
-// A guard refuses each dial, so that waiting for the deadline has no use.
+// TestDeniedDialEndsAttempt checks that an attempt ends when the guard refuses its dial, because the
+// guard would refuse every further dial.
 func TestDeniedDialEndsAttempt(t *testing.T) {
 	for _, compat := range []probe.Compat{0, probe.CompatGRPCLibrary} {
 		ctx, cancel := context.WithTimeout(netns.WithGuard(t.Context(), func(netns.To) error { return errors.New("not there") }), 10*time.Minute)

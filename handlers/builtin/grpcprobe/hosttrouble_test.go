@@ -17,8 +17,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// grpc dials again until the timeout. The last dial that failed is the cause of a timeout, unless
-// the target has answered.
+// TestGRPCHostTroubleOfLastDial checks that the last failed dial is the cause of a timeout, unless the
+// target has answered. grpc-go dials again until the timeout.
 func TestGRPCHostTroubleOfLastDial(t *testing.T) {
 	const serving = healthpb.HealthCheckResponse_SERVING
 	full, refused := rig.DialError("socket", syscall.EMFILE), rig.DialError("connect", syscall.ECONNREFUSED)
@@ -31,8 +31,8 @@ func TestGRPCHostTroubleOfLastDial(t *testing.T) {
 	}}
 	for _, c := range []struct {
 		name          string
-		first, second error       // a nil second connects
-		health        *rig.Health // nil for no service
+		first, second error       // errors of the dials; if second is nil, the second dial connects
+		health        *rig.Health // nil means no health service
 		want          probe.Result
 	}{
 		{"refused, then no descriptor", refused, full, nil, probe.Unknown},

@@ -29,13 +29,13 @@ type attempt struct {
 	req *probe.Request
 
 	progress network.Progress
-	unready  string // why the server of the first connection does not get ready, if grpc-go continues that; "" if nothing is known
+	unready  string // why the first connection, which grpc-go continues, does not get ready; "" if unknown
 
 	mu        sync.Mutex
-	first     *dialed    // what the first dial of grpc-go returns, nil if it dials
-	conns     []net.Conn // below TLS, of grpc-go
-	dialError error      // of the last dial that failed
-	connected bool       // the last dial did not fail
+	first     *dialed    // result of grpc-go's first dial; nil if it must dial
+	conns     []net.Conn // connections of grpc-go, below TLS
+	dialError error      // error of the last failed dial
+	connected bool       // the last dial succeeded
 }
 
 // dialed is the result of a dial.
@@ -50,17 +50,17 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 	if a.secure {
 		options = a.handler.tls
 	}
-	attempted := ctx // grpc-go dials with a context of its own
+	attempted := ctx // grpc-go dials with its own context
 	ctx, deny := context.WithCancelCause(ctx)
 	defer deny(nil)
 	options = append(options[:len(options):len(options)], grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		conn, err := a.connect(netns.Inherit(ctx, attempted))
-		if isDenied(err) { // grpc-go would dial until the deadline
+		if isDenied(err) { // otherwise grpc-go would dial again until the deadline
 			deny(err)
 		}
 		return conn, err
 	}))
-	// An IPv6 zone has a percent sign, which must be escaped in the target's URL.
+	// The percent sign of an IPv6 zone must be escaped in the target's URL.
 	conn, err := grpc.NewClient("passthrough:///"+strings.ReplaceAll(a.at.Address(), "%", "%25"), options...)
 	if err != nil {
 		return network.Verdict(ctx, err, fmt.Sprintf("error: failed to connect service at %q: %+v", a.at.Address(), err))
@@ -86,11 +86,11 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 	return serving(res.GetStatus()), nil
 }
 
-// isDenied reports whether a dial was refused by the guard of its context, which refuses it each time.
+// isDenied reports whether the guard of the context refused a dial. It would refuse every further dial too.
 func isDenied(err error) bool { return err != nil && probe.ReasonOf(err) == probe.ReasonDenied }
 
-// closeTimeout is the time to close connections in order after an attempt. Without it, grpc-go and
-// [tls.Conn.Close] would wait for five seconds for a peer that reads nothing.
+// closeTimeout is the time limit for closing connections properly after an attempt. Without it, grpc-go and
+// [tls.Conn.Close] would wait five seconds for a peer that does not read.
 const closeTimeout = 250 * time.Millisecond
 
 // leave closes the connections of conn.
@@ -103,19 +103,19 @@ func (a *attempt) leave(conn *grpc.ClientConn) {
 		}
 	}).Stop()
 	if first := a.takeFirst(); first != nil && first.conn != nil {
-		_ = first.conn.Close() // grpc-go has not dialled
+		_ = first.conn.Close() // grpc-go has not taken it
 	}
 	_ = conn.Close()
 }
 
-// hold notes a connection that grpc-go has.
+// hold records a connection that grpc-go has.
 func (a *attempt) hold(conn net.Conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.conns = append(a.conns, conn)
 }
 
-// connect makes the connection. ctx ends when the connection is no longer needed.
+// connect makes the connection. ctx ends when the connection is not needed any more.
 func (a *attempt) connect(ctx context.Context) (net.Conn, error) {
 	if first := a.takeFirst(); first != nil {
 		return first.conn, first.err
@@ -136,7 +136,7 @@ func (a *attempt) connect(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// takeFirst returns what the first dial of grpc-go returns, once.
+// takeFirst returns the prepared result of grpc-go's first dial, the first time it is called.
 func (a *attempt) takeFirst() *dialed {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -155,8 +155,8 @@ func (a *attempt) record(err error) {
 	}
 }
 
-// lost returns what ended an attempt whose connection is gone: err if the last dial did not fail,
-// else as cause.
+// lost returns the error that ended an attempt whose connection was lost: err if the last dial succeeded,
+// else the result of cause.
 func (a *attempt) lost(ctx context.Context, err error) error {
 	a.mu.Lock()
 	connected := a.connected
@@ -167,8 +167,8 @@ func (a *attempt) lost(ctx context.Context, err error) error {
 	return a.cause(ctx, err)
 }
 
-// cause returns what ended an attempt without an answer of the target: the error of the last dial
-// that failed, or err.
+// cause returns the error that ended an attempt without an answer of the target: the error of the last failed
+// dial, or err if none failed.
 func (a *attempt) cause(ctx context.Context, err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,8 +178,8 @@ func (a *attempt) cause(ctx context.Context, err error) error {
 	return cmp.Or(a.dialError, err)
 }
 
-// awaitReady waits until conn is connected, however many dials that takes. Like the kubelet, it
-// does not return early if the port is closed.
+// awaitReady waits until conn is connected, with any number of dials. Like the kubelet, it does not return
+// early if the port is closed.
 func (a *attempt) awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
 	for {
 		state := conn.GetState()
@@ -190,7 +190,7 @@ func (a *attempt) awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
 			conn.Connect()
 		case connectivity.TransientFailure:
 			a.progress.Broken(cmp.Or(a.unready, "it has ended the connection, or sent something else"))
-			a.unready = "" // the next connection may fail in another way
+			a.unready = "" // the next connection may fail differently
 		}
 		if !conn.WaitForStateChange(ctx, state) {
 			return ctx.Err()
@@ -198,7 +198,7 @@ func (a *attempt) awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// notConnected returns the answer of an attempt without a connection.
+// notConnected returns the outcome of an attempt without a connection.
 func (a *attempt) notConnected(ctx context.Context, err error) (probe.Outcome, error) {
 	address := a.at.Address()
 	text := fmt.Sprintf("error: failed to connect service at %q: %+v", address, err)
@@ -208,7 +208,7 @@ func (a *attempt) notConnected(ctx context.Context, err error) (probe.Outcome, e
 	return network.Verdict(ctx, a.cause(ctx, err), text)
 }
 
-// rpcError returns the answer of an attempt whose call failed.
+// rpcError returns the outcome of an attempt whose call failed.
 func (a *attempt) rpcError(ctx context.Context, err error) (probe.Outcome, error) {
 	text, reason := fmt.Sprintf("error: health rpc probe failed: %+v", err), probe.ReasonProtocol
 	switch s, _ := status.FromError(err); s.Code() {
@@ -227,7 +227,7 @@ func (a *attempt) rpcError(ctx context.Context, err error) (probe.Outcome, error
 	return outcome, err
 }
 
-// serving returns the outcome of the health service's answer.
+// serving returns the outcome for the health service's answer.
 func serving(s healthpb.HealthCheckResponse_ServingStatus) probe.Outcome {
 	if s != healthpb.HealthCheckResponse_SERVING {
 		return probe.Outcome{Result: probe.Failure, Output: fmt.Sprintf("service unhealthy (responded with %q)", s)}
@@ -235,14 +235,15 @@ func serving(s healthpb.HealthCheckResponse_ServingStatus) probe.Outcome {
 	return probe.Outcome{Result: probe.Success, Output: "service healthy"}
 }
 
-// tracedCredentials report the end of the handshake to the progress of an attempt.
+// tracedCredentials reports the end of the handshake to the progress of an attempt.
 type tracedCredentials struct {
 	credentials.TransportCredentials
 }
 
-// ClientHandshake implements [credentials.TransportCredentials]. A connection that was begun has made its handshake.
+// ClientHandshake implements [credentials.TransportCredentials]. A resumed connection has already made its
+// handshake.
 func (c tracedCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	if b, ok := raw.(*begun); ok {
+	if b, ok := raw.(*resumedConn); ok {
 		return b, b.handshake.info, b.handshake.err
 	}
 	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)

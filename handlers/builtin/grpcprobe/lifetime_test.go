@@ -14,7 +14,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// What waits to write to a server that reads nothing ends with the attempt.
+// TestServerThatReadsNothingHoldsNothing checks that writes to a server that does not read end with the
+// attempt.
 func TestServerThatReadsNothingHoldsNothing(t *testing.T) {
 	settings := frames(func(f *http2.Framer) { _ = f.WriteSettings() })
 	pings := frames(func(f *http2.Framer) {

@@ -23,16 +23,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// script is what a raw server does.
+// script is the behaviour of a rawServer.
 type script struct {
-	settings []byte // the payload of its first frame
-	early    []byte // sent with it, before the request
-	answer   []byte // sent after the request
-	closes   bool   // closes the connection after the answer
+	settings []byte // payload of the first frame
+	early    []byte // frames sent with the settings, before the request
+	answer   []byte // frames sent after the request
+	closes   bool   // close the connection after the answer
 	tls      *tls.Config
 }
 
-// rawServer serves connections by a script. It is used within a bubble of testing/synctest.
+// rawServer serves connections as a script says. It is used inside a synctest bubble.
 type rawServer struct {
 	script
 
@@ -41,16 +41,16 @@ type rawServer struct {
 	requests []received
 }
 
-// received is what a client has sent.
+// received describes what a client has sent.
 type received struct {
-	Frames   []http2.FrameType // without those with which grpc-go estimates the bandwidth
+	Frames   []http2.FrameType // without the frames with which grpc-go estimates the bandwidth
 	Settings []http2.Setting
 	Fields   []hpack.HeaderField
 	Message  []byte
 	Acks     int
 	Pongs    int
 	GoAway   string
-	Hello    string // of TLS
+	Hello    string // TLS ClientHello
 }
 
 // dial is a dial function whose connections the server serves.
@@ -63,7 +63,7 @@ func (s *rawServer) dial(context.Context, string, string) (net.Conn, error) {
 	go func() {
 		defer func() {
 			_ = conn.Close()
-			_, _ = io.Copy(io.Discard, server) // until what was written is read
+			_, _ = io.Copy(io.Discard, server) // read the bytes written so far
 		}()
 		var r received
 		if s.tls == nil {
@@ -102,7 +102,7 @@ func (s *rawServer) serve(conn net.Conn, r *received) {
 	s.mu.Unlock()
 }
 
-// readTo reads the frames of a client until the first one of a kind. It returns false if there is none.
+// readTo reads the frames of a client up to the first one of a type. It returns false if there is none.
 func (r *received) readTo(framer *http2.Framer, kind http2.FrameType) bool {
 	for {
 		f, err := framer.ReadFrame()
@@ -138,8 +138,8 @@ func (r *received) readTo(framer *http2.Framer, kind http2.FrameType) bool {
 	}
 }
 
-// socket is an end of a [net.Pipe] whose writes do not wait for the other end, as those of a small
-// text over a socket do.
+// socket is an end of a [net.Pipe] whose writes do not wait for the other end, like small writes to a kernel
+// socket.
 type socket struct {
 	net.Conn
 	mu     sync.Mutex
@@ -168,12 +168,12 @@ func (s *socket) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// SetDeadline and SetWriteDeadline leave writes alone, which do not wait.
+// SetDeadline and SetWriteDeadline do not affect writes, because writes do not wait.
 func (s *socket) SetDeadline(t time.Time) error { return s.SetReadDeadline(t) }
 
 func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 
-// Close closes the pipe after what was written.
+// Close closes the pipe after all written bytes were delivered.
 func (s *socket) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,12 +184,12 @@ func (s *socket) Close() error {
 	return nil
 }
 
-// SyscallConn implements [syscall.Conn], which sockets do.
+// SyscallConn implements [syscall.Conn], as kernel sockets do.
 func (s *socket) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.New("no descriptor")
 }
 
-// attempted is the answer of an attempt, with what its server has seen.
+// attempted is the result of an attempt, with the requests that its server received.
 type attempted struct {
 	Result  probe.Result
 	Output  string
@@ -199,10 +199,10 @@ type attempted struct {
 	Conns   int
 	Request received
 
-	channels int // that grpc-go has made
+	channels int // number of channels that grpc-go has made
 }
 
-// channels counts the channels that grpc-go makes. It logs each.
+// channels counts the channels that grpc-go makes. grpc-go logs each of them.
 var channels atomic.Int64
 
 func init() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(channelLog{}, io.Discard, io.Discard)) }
@@ -216,7 +216,7 @@ func (channelLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// attemptAt makes a traced attempt at s. With [probe.CompatGRPCLibrary], it is one of grpc-go.
+// attemptAt makes a traced attempt at s. With [probe.CompatGRPCLibrary], grpc-go makes the attempt.
 func attemptAt(t *testing.T, s script, cfg grpcprobe.Config, action grpcprobe.Action, timeout time.Duration, compat probe.Compat) attempted {
 	t.Helper()
 	server := &rawServer{script: s}
@@ -245,7 +245,7 @@ func attemptAt(t *testing.T, s script, cfg grpcprobe.Config, action grpcprobe.Ac
 
 func ignore(probe.TraceEvent) {}
 
-// frames returns what write writes.
+// frames returns the bytes that write writes.
 func frames(write func(f *http2.Framer)) []byte {
 	var b bytes.Buffer
 	write(http2.NewFramer(&b, nil))

@@ -12,24 +12,24 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 )
 
-// handshake is the result of a handshake of TLS. Without TLS, conn is the connection itself.
+// handshake is the result of a TLS handshake. Without TLS, conn is the connection itself.
 type handshake struct {
 	conn net.Conn
 	info credentials.AuthInfo
 	err  error
 }
 
-// begun is the connection of an attempt that grpc-go continues.
-type begun struct {
+// resumedConn is the connection of an attempt that grpc-go continues.
+type resumedConn struct {
 	net.Conn
 	handshake handshake
 	replay    *http2.Replay // nil if the handshake failed
-	err       error         // returned by Read after what was received, if it is not nil
+	err       error         // if not nil, Read returns it after the received bytes
 }
 
-// resume returns the connection for grpc-go to continue with, after the error err of x.
-func (x *exchange) resume(conn net.Conn, h handshake, err error) *begun {
-	b := &begun{Conn: conn, handshake: h}
+// resume returns the connection with which grpc-go continues, after x has failed with err.
+func (x *exchange) resume(conn net.Conn, h handshake, err error) *resumedConn {
+	b := &resumedConn{Conn: conn, handshake: h}
 	if h.err != nil {
 		return b
 	}
@@ -40,9 +40,9 @@ func (x *exchange) resume(conn net.Conn, h handshake, err error) *begun {
 	return b
 }
 
-// readError returns an error of a socket as grpc-go has it. On Linux, grpc-go reads from sockets without
-// package net.
-func (b *begun) readError(err error) error {
+// readError returns a socket error in the form that grpc-go expects. On Linux, grpc-go reads from sockets
+// without package net.
+func (b *resumedConn) readError(err error) error {
 	switch b.Conn.(type) {
 	case *network.Conn, *net.TCPConn, *net.UnixConn:
 		if errno, ok := errors.AsType[syscall.Errno](err); ok && runtime.GOOS == "linux" {
@@ -52,11 +52,11 @@ func (b *begun) readError(err error) error {
 	return err
 }
 
-// Write implements [net.Conn]. If grpc-go begins a connection in another way, it makes another one.
-func (b *begun) Write(p []byte) (int, error) { return b.replay.Write(p) }
+// Write implements [net.Conn]. If grpc-go begins with other bytes, Write fails, and grpc-go dials again.
+func (b *resumedConn) Write(p []byte) (int, error) { return b.replay.Write(p) }
 
 // Read implements [net.Conn].
-func (b *begun) Read(p []byte) (int, error) {
+func (b *resumedConn) Read(p []byte) (int, error) {
 	if n, ok, err := b.replay.Read(p); ok {
 		return n, err
 	}
@@ -68,7 +68,7 @@ func (b *begun) Read(p []byte) (int, error) {
 }
 
 // Close implements [net.Conn].
-func (b *begun) Close() error {
+func (b *resumedConn) Close() error {
 	if b.replay != nil {
 		b.replay.Close()
 	}

@@ -11,40 +11,40 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Action is what one probe requests. The zero value requests "/" of the target of the request.
+// Action is the configuration of one probe. The zero value requests "/" from the target of the request.
 type Action struct {
 	// Scheme is HTTP or HTTPS, in upper or lower case. Empty means HTTP.
 	Scheme string
 	// Host is a name, or an IP address without brackets. Empty means the host of
 	// [probe.Request.Target], or the pod's IP.
 	Host string
-	// Port is from 1 to 65535. 0 means PortName, and without one the port of
+	// Port is from 1 to 65535. 0 means PortName, or if that is empty the port of
 	// [probe.Request.Target].
 	Port int
 	// PortName is the name of a port of [probe.Request.Container]. With [probe.CompatPortNumbers] it may be a
 	// decimal number.
 	PortName string
-	// Path may have a query, and needs no slash at its beginning. A host in it is ignored.
+	// Path may have a query, and need not begin with a slash. A host in it is ignored.
 	Path string
 	// Header has the headers of the request. Host replaces the host of the URL. Accept and
-	// User-Agent have defaults, and are not sent if they are given as "".
+	// User-Agent have defaults. With the value "" they are not sent.
 	Header http.Header
 	// UnencryptedHTTP2 sends HTTP/2 without TLS. The scheme must be HTTP.
 	UnencryptedHTTP2 bool
-	// Reuse keeps the connection of an attempt for the next one, which takes far less time of the
-	// processor. The probe then no longer tests that the target accepts new connections: it goes
-	// on to succeed when the listener is closed or its queue is full. A proxy or a Service chooses
-	// a backend once, and a name is resolved once, for each connection.
+	// Reuse keeps the connection of an attempt for the next one, which takes much less processor
+	// time. The probe then does not test whether the target accepts new connections: it still
+	// succeeds if the listener is closed or its queue is full. A proxy or a Service chooses a backend
+	// once per connection, and a name is resolved once per connection.
 	//
-	// The connection is kept after a Success or a Warning whose response was complete, over
-	// HTTP/1.1, without TLS or with TLS to an IP address. It costs a descriptor and a timer a
-	// probe. It is closed when another endpoint is probed, when it was not used for two periods
-	// (90 s if [probe.Request] has none), and by [probe.Release]. If the server has closed it, the
-	// attempt uses a fresh one.
+	// The connection is kept after a Success or a Warning with a complete response, over HTTP/1.1,
+	// without TLS or with TLS to an IP address. It costs a descriptor and a timer per probe. It is
+	// closed when another endpoint is probed, when it was not used for two periods (90 s if
+	// [probe.Request] has none), and by [probe.Release]. If the server has closed it, the attempt uses
+	// a fresh one.
 	//
-	// All other attempts make fresh connections, as without Reuse: those that are traced, that
-	// overlap, or whose request or response is not an ordinary one; over HTTP/2; on systems other
-	// than Linux; and on connections of [Config.DialContext] that are no [syscall.Conn].
+	// All other attempts make fresh connections, as without Reuse: overlapping attempts, attempts
+	// with an unusual request or response or over HTTP/2, attempts on systems other than Linux, and
+	// attempts whose connections from [Config.DialContext] do not implement [syscall.Conn].
 	Reuse bool
 }
 
@@ -57,9 +57,9 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 	return h.bind(a, network.Place{Host: a.Host, Port: port})
 }
 
-// bind binds the handler to a at place.
+// bind binds the handler to an action at a place.
 func (h *Handler) bind(a Action, place network.Place) (probe.Handler, error) {
-	base, err := httpget.URL(a.Scheme, "host:1", a.Path) // each attempt has a host of its own
+	base, err := httpget.URL(a.Scheme, "host:1", a.Path) // a placeholder: each attempt sets its host
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (h *Handler) bind(a Action, place network.Place) (probe.Handler, error) {
 	return b, nil
 }
 
-// Prepare binds the handler to config, the JSON of a v1.HTTPGetAction. A further key is
-// connection: "fresh", the default, or "reuse" for [Action.Reuse].
+// Prepare binds the handler to config, the JSON of a v1.HTTPGetAction. It also accepts the key
+// "connection": "fresh", the default, or "reuse" for [Action.Reuse].
 func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	a, port, err := decode(config)
 	if err != nil {
@@ -100,8 +100,8 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	return b, nil
 }
 
-// decode returns the action of a config, and its port. Errors name the types as those of the
-// Kubernetes API do.
+// decode returns the action of a config, and its port. The types have the names of the Kubernetes API,
+// because errors show them.
 func decode(config []byte) (a Action, port action.Port, err error) {
 	type HTTPHeader struct {
 		Name  string `json:"name"`
@@ -121,7 +121,7 @@ func decode(config []byte) (a Action, port action.Port, err error) {
 		return a, port, err
 	}
 	a = Action{Scheme: get.Scheme, Host: get.Host, Path: get.Path, Header: make(http.Header, len(get.HTTPHeaders))}
-	for _, h := range get.HTTPHeaders { // the values of a name keep their order
+	for _, h := range get.HTTPHeaders { // keeps the order of the values of a name
 		a.Header.Add(h.Name, h.Value)
 	}
 	if a.UnencryptedHTTP2, err = isHTTP2(get.Protocol); err == nil {
@@ -130,8 +130,7 @@ func decode(config []byte) (a Action, port action.Port, err error) {
 	return a, get.Port, err
 }
 
-// isReuse reports whether the connection of an action is to be kept. The Kubernetes API has no such
-// field.
+// isReuse reports whether the connection of an action is kept. The Kubernetes API has no such field.
 func isReuse(connection *string) (bool, error) {
 	switch {
 	case connection == nil, *connection == "fresh":
@@ -143,8 +142,8 @@ func isReuse(connection *string) (bool, error) {
 	}
 }
 
-// isHTTP2 reports whether the protocol of an action is HTTP/2 without TLS. Kubernetes has the field
-// since 1.37.
+// isHTTP2 reports whether the protocol of an action is HTTP/2 without TLS. Kubernetes has the field since
+// 1.37.
 func isHTTP2(protocol *string) (bool, error) {
 	switch {
 	case protocol == nil, *protocol == "HTTP1":

@@ -22,12 +22,12 @@ import (
 type bound struct {
 	*Handler
 	place network.Place
-	lines requestLines // if plain
-	base  *url.URL     // without the host; nil if plain, since lines have it
-	own   http.Header  // with the defaults; nil means that of the Handler
+	lines requestLines // set if plain
+	base  *url.URL     // without the host; nil if plain, because lines have it
+	own   http.Header  // the action's header with defaults; nil means Handler.header
 	https bool
-	http2 bool // without TLS
-	plain bool // the lean path knows the request
+	http2 bool // HTTP/2 without TLS
+	plain bool // the lean path supports the request
 }
 
 var _ probe.Describer = (*bound)(nil)
@@ -47,14 +47,14 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	return h.probe(ctx, req, nil)
 }
 
-// probe makes an attempt, with the connection of keeper if it has one.
+// probe makes an attempt. It uses the connection of keeper if there is one.
 func (h *bound) probe(ctx context.Context, req probe.Request, keeper *reusing) (probe.Outcome, error) {
 	at, err := h.connector.Resolve(h.place, &req)
 	if err != nil {
 		return probe.Outcome{}, err
 	}
 	if h.plain && at.Host != "" && isPlainHost(at.Host) && ctx.Err() == nil && (!h.https || at.Unix == "" && isIP(at.Host)) &&
-		httptrace.ContextClientTrace(ctx) == nil { // which net/http calls
+		httptrace.ContextClientTrace(ctx) == nil { // only net/http calls its hooks
 		return h.lean(ctx, req, at, keeper)
 	}
 	u, err := h.url(at)
@@ -64,12 +64,12 @@ func (h *bound) probe(ctx context.Context, req probe.Request, keeper *reusing) (
 	return h.full(ctx, req, at, u)
 }
 
-// full has net/http make an attempt.
+// full makes an attempt with net/http.
 func (h *bound) full(ctx context.Context, req probe.Request, at network.Endpoint, u *url.URL) (probe.Outcome, error) {
 	a := &attempt{bound: h, req: &req}
 	a.progress.Unix, a.progress.Traced = at.Unix, req.Trace != nil
 	ctx = context.WithValue(ctx, attemptKey{}, a)
-	if a.hooked = req.Trace != nil || h.https; a.hooked { // otherwise the dial tells enough, and costs less
+	if a.hooked = req.Trace != nil || h.https; a.hooked { // otherwise the dial suffices, and costs less
 		ctx = a.progress.Hooks(ctx)
 	}
 	a.ctx = withoutDeadline{ctx}
@@ -80,12 +80,12 @@ func (h *bound) full(ctx context.Context, req probe.Request, at network.Endpoint
 	if h.http2 {
 		client = h.h2c
 	}
-	out, err := a.get(ctx, h.apart(ctx, client), a.newRequest(ctx, u))
+	out, err := a.get(ctx, h.isolate(ctx, client), a.newRequest(ctx, u))
 	a.trace(ctx, &out, err)
 	return out, err
 }
 
-// trace emits the phases of an attempt that has ended with out and err, and what it was waiting for.
+// trace emits the phases of an attempt that has ended with out and err, and explains a timeout.
 func (a *attempt) trace(ctx context.Context, out *probe.Outcome, err error) {
 	a.progress.Emit(a.req.Trace, a.req.Debug || err != nil || out.Result != probe.Success)
 	a.progress.Explain(ctx, a.req.Trace, out)
@@ -100,7 +100,7 @@ func (h *bound) url(at network.Endpoint) (*url.URL, error) {
 	return withHost(base, at)
 }
 
-// baseURL returns the URL of all attempts, whose host is another one.
+// baseURL returns the URL of all attempts with a placeholder as the host.
 func (h *bound) baseURL() (url.URL, error) {
 	if !h.plain {
 		return *h.base, nil
@@ -120,26 +120,26 @@ func (h *bound) baseURL() (url.URL, error) {
 type attempt struct {
 	*bound
 	req      *probe.Request
-	ctx      context.Context // of the attempt, for the dials of net/http
-	lasts    context.Context // ends with ctx, and when the attempt has returned
+	ctx      context.Context // context of the attempt, for dials of net/http
+	lasts    context.Context // ends with ctx, or when the attempt has returned
 	progress network.Progress
-	answered bool   // progress knows of the response
-	hooked   bool   // net/http tells progress of its phases
-	begun    *begun // of the lean path, which net/http continues; nil without one
+	answered bool         // progress has recorded the response
+	hooked   bool         // net/http reports its phases to progress
+	resumed  *resumedConn // connection of the lean path that net/http continues; nil if there is none
 }
 
 // attemptKey is the context key of the *attempt.
 type attemptKey struct{}
 
-// withoutDeadline is a context that ends with another, but hides its deadline: a dialer that
-// knows it ends a moment earlier, which would change the text of the attempt's error.
+// withoutDeadline is a context that ends with another one, but hides its deadline. A dialer that knows the
+// deadline times out slightly earlier, which would change the error of the attempt.
 type withoutDeadline struct{ context.Context }
 
 // Deadline implements [context.Context].
 func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// dialError returns err, the error of a dial, or that of the attempt's context if it has ended,
-// which net/http would return if it noticed the end first.
+// dialError returns err, the error of a dial. If the attempt's context has ended, it returns the error of
+// the context, as net/http does if it notices the end first.
 func (h *attempt) dialError(err error) error { return cmp.Or(h.ctx.Err(), err) }
 
 // newRequest returns the request for u.
@@ -157,11 +157,11 @@ func (h *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
 	}).WithContext(ctx)
 }
 
-// get returns the answer to req. ctx is that of the attempt.
+// get sends req and returns the outcome. ctx is the context of the attempt.
 func (h *attempt) get(ctx context.Context, client *http.Client, req *http.Request) (probe.Outcome, error) {
 	res, err := client.Do(req)
-	if h.begun != nil {
-		h.begun.hasReturned()
+	if h.resumed != nil {
+		h.resumed.hasReturned()
 	}
 	if err != nil {
 		return requestError(ctx, err)
@@ -180,10 +180,10 @@ func (h *attempt) get(ctx context.Context, client *http.Client, req *http.Reques
 	return out, err
 }
 
-// body reads the body of res. It stops at the limit: the rest of a longer body does not matter.
+// body reads the body of res up to the limit. The rest of a longer body does not matter.
 func (h *attempt) body(ctx context.Context, res *http.Response) ([]byte, error) {
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		// The body is the connection, which net/http does not end with the request. The
+		// The body is the connection, and net/http does not close it with the request. The
 		// kubelet's probe hangs for ever.
 		defer context.AfterFunc(ctx, func() { _ = res.Body.Close() })()
 	}
@@ -204,13 +204,13 @@ func (h *attempt) answer(status int, body []byte) probe.Outcome {
 // show adds the body of the response to out if [Config.ShowBody] is set.
 func (h *attempt) show(out *probe.Outcome, body []byte) {
 	if h.showBody && out.Result == probe.Failure {
-		// Secrets are removed before the cut, which may leave a part of one.
+		// Secrets are redacted before the cut, because the rest of a cut secret could not be found.
 		text := h.req.Redacted(string(body))
 		out.Details = explain.Details{Body: explain.Excerpt(text, explain.MaxBody)}.String()
 	}
 }
 
-// requestError returns the answer of an attempt without a response.
+// requestError returns the outcome of an attempt without a response.
 func requestError(ctx context.Context, err error) (probe.Outcome, error) {
 	output := err.Error()
 	if timedOut(ctx, err) {
@@ -224,7 +224,7 @@ func requestError(ctx context.Context, err error) (probe.Outcome, error) {
 	return out, failed
 }
 
-// bodyError returns the answer if the body of the response hung or was cut off: a Failure, or an
+// bodyError returns the outcome if the body of the response hung or was cut off: a Failure, or an
 // error with [probe.CompatBodyHangIsError] (kubernetes#122591).
 func (h *bound) bodyError(ctx context.Context, status int, err error) (probe.Outcome, error) {
 	text, reason := err.Error(), probe.ReasonBody
@@ -233,12 +233,12 @@ func (h *bound) bodyError(ctx context.Context, status int, err error) (probe.Out
 		reason = probe.ReasonDeadline
 	}
 	if h.bodyErrorIsError {
-		// The error does not match a deadline, which would be a Failure. The result beside it
-		// is Failure, not Unknown, as in the kubelet's event.
+		// The error must not match context.DeadlineExceeded, which would make it a Failure. As in
+		// the kubelet's event, the result is Failure, not Unknown.
 		return probe.Outcome{Result: probe.Failure}, &probe.Error{Reason: probe.ReasonBody, Err: errors.New(text)}
 	}
 	if _, ok := errors.AsType[textproto.ProtocolError](err); ok {
-		text = "malformed trailer" // the error quotes the body; see judge
+		text = "malformed trailer" // the original error quotes the body, see judge
 	}
 	outcome, err := network.Verdict(ctx, err, fmt.Sprintf("HTTP probe got statuscode: %d, then failed to read the body: %s", status, text))
 	if err == nil {
@@ -252,8 +252,8 @@ func timedOut(ctx context.Context, err error) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// judge returns the outcome of a response. It omits the body of a failure, which would show pod
-// authors what the agent can reach (kubernetes#99425). See [Config.ShowBody].
+// judge returns the outcome of a response. It omits the body of a failure, because that would disclose to pod
+// authors the contents of servers that the agent can reach (kubernetes#99425). See [Config.ShowBody].
 func judge(req *probe.Request, status int, body []byte) probe.Outcome {
 	switch {
 	case status >= 200 && status < 300:

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// One Handler serves all probes of a program. Bind makes one of them.
+// ExampleHandler_Bind makes a probe. One Handler serves all probes of a program.
 func ExampleHandler_Bind() {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "fine, "+r.Host)

@@ -1,8 +1,9 @@
-// Package httpprobe has the http handler of the kubelet: a GET whose final status is from 200 to
-// 299 is a Success, from 300 to 399 a Warning.
+// Package httpprobe has the http handler of the kubelet. A probe sends a GET request. A final status from
+// 200 to 299 is a Success, and from 300 to 399 a Warning.
 //
-// A plain request, and an ordinary response over HTTP/1.1 or over HTTP/2 with TLS to an IP address,
-// need no net/http. It makes all other attempts, and continues those whose response is another one.
+// A plain request with an ordinary response needs no net/http, over HTTP/1.1, or over HTTP/2 with TLS to
+// an IP address. net/http makes all other attempts. It also continues attempts whose response is not an
+// ordinary one.
 package httpprobe
 
 import (
@@ -21,30 +22,31 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// handshakeTimeout is the time for a TLS handshake.
+// handshakeTimeout is the time limit for a TLS handshake.
 const handshakeTimeout = 10 * time.Second
 
-// DefaultUserAgent is the user agent of the probes. Service meshes and autoscalers recognize them
-// by its first word.
+// DefaultUserAgent is the default user agent of probes. Service meshes and autoscalers recognize probes by
+// its first word.
 const DefaultUserAgent = network.UserAgent
 
 // Config configures a [Handler]. The zero value is ready to use.
 type Config struct {
-	// DialContext makes every connection; nil means a [net.Dialer]. The network is
-	// "tcp", or "unix" for a target that is a socket. It has to return when ctx ends, and
-	// its connections have to obey SetDeadline: an attempt waits for both.
+	// DialContext makes every connection. Nil means a [net.Dialer]. The network is "tcp", or "unix"
+	// if the target is a socket. DialContext must return when ctx ends, and its connections must
+	// support SetDeadline, because an attempt waits for both.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Compat turns fixes off: [probe.CompatBodyHangIsError], [probe.CompatLinger],
-	// [probe.CompatHostTrouble], [probe.CompatPortNumbers] and [probe.CompatIgnoreProtocol].
+	// Compat restores behaviours of the kubelet. These switches have an effect:
+	// [probe.CompatBodyHangIsError], [probe.CompatLinger], [probe.CompatHostTrouble],
+	// [probe.CompatPortNumbers] and [probe.CompatIgnoreProtocol].
 	Compat probe.Compat
-	// UserAgent replaces [DefaultUserAgent] when not empty.
+	// UserAgent replaces [DefaultUserAgent] unless it is empty.
 	UserAgent string
 	// FollowNonLocalRedirects follows redirects to other hosts. The kubelet's probes do not.
 	FollowNonLocalRedirects bool
 	// ShowBody adds the beginning of the body of a failed probe to the outcome's details, as
-	// {"body": "…"}: at most 256 bytes, escaped, without the config's secrets. It is never part
-	// of the output, which becomes the text of an event: a body shows pod authors what the agent
-	// can reach (kubernetes#99425).
+	// {"body": "…"}: at most 256 bytes, escaped, without the config's secrets. It is never part of
+	// the output, because the output becomes the text of an event. There a body would disclose to pod
+	// authors the contents of servers that the agent can reach (kubernetes#99425).
 	ShowBody bool
 }
 
@@ -53,18 +55,18 @@ type Config struct {
 // serves any number of probes.
 type Handler struct {
 	userAgent        string
-	header           http.Header // of probes that have none of their own; read-only, as all fields
-	headerLines      string      // of header
+	header           http.Header // default header of probes; read-only, like all fields
+	headerLines      string      // the lines of header
 	bodyErrorIsError bool
-	ignoreProtocol   bool // of configs
+	ignoreProtocol   bool // ignore the protocol in configs
 	showBody         bool
-	ownDial          bool // without Config.DialContext
+	ownDial          bool // Config.DialContext is nil
 	connector        *network.Connector
-	dial             network.DialFunc // of the transports
-	client           *http.Client     // HTTP/1.1, and HTTP/2 where a TLS handshake agrees on it
+	dial             network.DialFunc // dial function of the transports
+	client           *http.Client     // HTTP/1.1, and HTTP/2 if a TLS handshake negotiates it
 	h2c              *http.Client     // HTTP/2 with prior knowledge
-	resuming         *http.Client     // client, for attempts that the lean path has begun
-	tls              *tls.Config      // of client
+	resuming         *http.Client     // like client, for attempts that the lean path has begun
+	tls              *tls.Config      // TLS configuration of client
 }
 
 var _ probe.Preparer = (*Handler)(nil)
@@ -74,7 +76,7 @@ func New(cfg Config) *Handler {
 	dial := dialOfAttempt(network.Dialer(cfg.DialContext, cfg.Compat))
 	unencrypted := unencryptedHTTP2()
 	fresh := newTransport(dial, nil)
-	fresh.CloseIdleConnections() // completes its TLSClientConfig
+	fresh.CloseIdleConnections() // also completes TLSClientConfig
 	h := &Handler{
 		userAgent:        cmp.Or(cfg.UserAgent, DefaultUserAgent),
 		bodyErrorIsError: cfg.Compat.Has(probe.CompatBodyHangIsError),
@@ -88,7 +90,7 @@ func New(cfg Config) *Handler {
 		resuming:         &http.Client{Transport: &resumingTransport{newResumed(nil), hops{fresh}}},
 	}
 	h.tls = fresh.TLSClientConfig
-	if !cfg.FollowNonLocalRedirects { // otherwise the policy of net/http, which also stops after 10
+	if !cfg.FollowNonLocalRedirects { // otherwise net/http's policy applies, which also stops after 10
 		h.client.CheckRedirect, h.h2c.CheckRedirect, h.resuming.CheckRedirect = httpget.CheckRedirect, httpget.CheckRedirect, httpget.CheckRedirect
 	}
 	h.header = httpget.Header(nil, h.userAgent)
@@ -96,7 +98,7 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// unencryptedHTTP2 returns the protocols of HTTP/2 without TLS, and with it after a redirect.
+// unencryptedHTTP2 returns the protocols for HTTP/2 without TLS, and with TLS after a redirect.
 func unencryptedHTTP2() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetUnencryptedHTTP2(true)
@@ -104,9 +106,10 @@ func unencryptedHTTP2() *http.Protocols {
 	return p
 }
 
-// apart returns client for the attempt of ctx. In a network namespace it has a transport of its own:
-// net/http shares connections of HTTP/2 between requests to one address, which other namespaces have too.
-func (h *Handler) apart(ctx context.Context, client *http.Client) *http.Client {
+// isolate returns client for an attempt with ctx. In a network namespace, it returns a copy with a new
+// transport, because net/http shares HTTP/2 connections between requests to one address, and other
+// namespaces may have the same address.
+func (h *Handler) isolate(ctx context.Context, client *http.Client) *http.Client {
 	if netns.From(ctx) == nil {
 		return client
 	}
@@ -119,7 +122,7 @@ func (h *Handler) apart(ctx context.Context, client *http.Client) *http.Client {
 	return &own
 }
 
-// hops is a transport whose attempts know of the TLS handshake after a redirect.
+// hops is a transport that reports TLS handshakes after a redirect to the attempt.
 type hops struct{ *http.Transport }
 
 // RoundTrip implements [http.RoundTripper].
@@ -130,8 +133,8 @@ func (t hops) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.Transport.RoundTrip(req)
 }
 
-// newTransport returns a transport that makes a new connection for each request. The end of the
-// request's context ends every phase.
+// newTransport returns a transport that makes a new connection for each request. Every phase ends with the
+// request's context.
 func newTransport(dial network.DialFunc, protocols *http.Protocols) *http.Transport {
 	t := &http.Transport{
 		DialContext:         dial,
@@ -141,22 +144,23 @@ func newTransport(dial network.DialFunc, protocols *http.Protocols) *http.Transp
 		DisableCompression:  true,
 		Protocols:           protocols,
 	}
-	// As the kubelet does. HTTP/2 of Go 1.26 locks itself up when a server overflows a window.
-	//lint:ignore SA1019 Protocols alone would take that of net/http.
+	// As the kubelet does. The HTTP/2 of Go 1.26 deadlocks when a server overflows a window.
+	//lint:ignore SA1019 Protocols alone would use the HTTP/2 of net/http.
 	if err := http2.ConfigureTransport(t); err != nil {
-		panic(err) // a new transport has no other HTTP/2
+		panic(err) // cannot happen: the transport is new
 	}
 	return t
 }
 
-// dialOfAttempt returns the dial of a transport: dial for the attempt of the request.
+// dialOfAttempt returns a dial function for transports. It calls dial for the attempt that the context of
+// the request has.
 func dialOfAttempt(dial network.DialFunc) network.DialFunc {
 	return func(ctx context.Context, nw, address string) (net.Conn, error) {
 		a, ok := ctx.Value(attemptKey{}).(*attempt)
 		if !ok {
 			return dial(ctx, nw, address)
 		}
-		// Not with ctx: net/http would continue the dial after the attempt has ended.
+		// With ctx, net/http would continue the dial after the attempt has ended.
 		conn, err := a.progress.Dial(a.ctx, dial, nw, address, network.StepHTTP)
 		if err != nil {
 			return nil, a.dialError(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// opening is what net/http begins a connection with.
+// opening has the frames with which net/http begins a connection.
 var opening = string(http2.AppendWindowUpdate(http2.AppendSettings([]byte(http2.ClientPreface),
 	http2.Setting{ID: http2.EnablePush, Value: 0},
 	http2.Setting{ID: http2.InitialWindowSize, Value: 4 << 20},
@@ -24,19 +24,19 @@ var opening = string(http2.AppendWindowUpdate(http2.AppendSettings([]byte(http2.
 
 const (
 	maxFrame     = 16 << 10 // bytes, without the header
-	maxFields    = 8 << 10  // of a response; more is left to net/http
+	maxFields    = 8 << 10  // of a response; net/http handles more
 	maxAuthority = 512
 )
 
-// fieldsOf returns the header block of a request in HPACK, without the authority, which net/http sends
-// first. It returns nil if net/http might write it in another way. header is that of plain lines.
+// fieldsOf returns the HPACK header block of a request without the authority, which net/http sends first.
+// It returns nil if net/http might write the block differently. header must be the header of plain lines.
 func fieldsOf(target string, header http.Header) []byte {
 	var block bytes.Buffer
 	e, size := hpack.NewEncoder(&block), uint32(maxAuthority)
 	add := func(name, value string) {
 		f := hpack.HeaderField{Name: name, Value: value}
 		size += f.Size()
-		_ = e.WriteField(f) // to a buffer
+		_ = e.WriteField(f) // a buffer returns no error
 	}
 	if !strings.HasPrefix(target, "/") {
 		target = "/" + target
@@ -65,15 +65,15 @@ func fieldsOf(target string, header http.Header) []byte {
 			add(strings.ToLower(name), value)
 		}
 	}
-	if size > http2.TableSize { // some would leave the table of HPACK again
+	if size > http2.TableSize { // HPACK would evict fields from its table
 		return nil
 	}
 	return bytes.Clone(block.Bytes())
 }
 
-// appendHTTP2 appends what begins a connection, and the request for at.
+// appendHTTP2 appends the beginning of a connection and the request for at.
 func (l *requestLines) appendHTTP2(b []byte, at network.Endpoint) []byte {
-	const authority = 0x40 | 1 // of the static table, with a value that enters the table of the server
+	const authority = 0x40 | 1 // name from the static table, value with incremental indexing
 	b = append(b, opening...)
 	start := len(b)
 	b = http2.AppendHeader(b, http2.Headers, http2.EndHeaders|http2.EndStream, http2.StreamID, 0)
@@ -84,22 +84,22 @@ func (l *requestLines) appendHTTP2(b []byte, at network.Endpoint) []byte {
 	return b
 }
 
-// stream is the response to a request over HTTP/2, as far as it is an ordinary one: headers, and a
-// body without trailers that is not longer than the output.
+// stream is an ordinary response over HTTP/2: headers, and a body without trailers that is not longer than
+// the output.
 type stream struct {
 	http2.Exchange
 	head head
-	body int // bytes
+	body int // bytes of the body so far
 }
 
-// head has the fields of a response that matter.
+// head has the relevant fields of a response.
 type head struct {
 	count    int
 	size     uint32
 	status   int
 	length   int  // -1 if the header is missing
-	location bool // there is such a header
-	other    bool // some field is left to net/http
+	location bool // there is a location header
+	other    bool // net/http must handle a field
 	complete bool
 }
 
@@ -134,7 +134,7 @@ func (h *head) add(f hpack.HeaderField) {
 	}
 }
 
-// isOrdinary reports whether h are the headers of a final response, which is no redirect.
+// isOrdinary reports whether h belongs to a final response that is not a redirect.
 func (h *head) isOrdinary() bool {
 	return !h.other && h.status >= 200 && (!h.location || h.status < 300 || h.status > 399)
 }
@@ -173,8 +173,8 @@ func (s *stream) Handle(h http2.Header, payload []byte) bool {
 	}
 }
 
-// content returns the body of a response that is complete, at most [probe.MaxOutput] bytes. It moves the
-// parts of what was received together.
+// content returns the body of a complete response, at most [probe.MaxOutput] bytes. It joins the parts of
+// the body in place.
 func (s *stream) content() []byte {
 	rest, body := s.In[:s.Handled], s.In[:0]
 	for len(rest) > 0 {
@@ -188,7 +188,7 @@ func (s *stream) content() []byte {
 	return body[:min(len(body), probe.MaxOutput)]
 }
 
-// askHTTP2 sends the request on the connection, and receives the response.
+// askHTTP2 is like ask, over HTTP/2.
 func (x *exchange) askHTTP2() (ok bool) {
 	s := streams.Get().(*stream)
 	x.stream, s.In = s, x.small[:0]
@@ -215,7 +215,7 @@ func (x *exchange) askHTTP2() (ok bool) {
 			x.answered = true
 		}
 		if sent := s.Sent; s.Flush(x.conn) != nil {
-			s.Sent = sent // net/http gets the error too; the rest can still be read
+			s.Sent = sent // net/http will get the error too; received bytes can still be read
 		}
 	}
 	return true

@@ -21,11 +21,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// respond answers a request with these fields. What it writes comes after the server's settings.
+// respond answers a request with the given fields. The server has already sent its settings.
 type respond func(f *http2.Framer, fields []hpack.HeaderField)
 
-// serveHTTP2 returns a server of HTTP/2 over TLS. It answers a request once the client has
-// acknowledged the settings, and puts what it saw of each connection into saw.
+// serveHTTP2 starts an HTTP/2 server with TLS. It answers a request after the client has acknowledged the
+// settings. It sends a description of the frames of each connection to saw.
 func serveHTTP2(t *testing.T, answer respond, saw chan<- string) (port int) {
 	config := &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"h2"}}
 	return rig.Peer(t, func(c net.Conn) {
@@ -37,7 +37,7 @@ func serveHTTP2(t *testing.T, answer respond, saw chan<- string) (port int) {
 	})
 }
 
-// framesOf returns the frames of a client, in order, until it closes the connection.
+// framesOf describes the frames of a client, in order, until the client closes the connection.
 func framesOf(conn net.Conn, answer respond) string {
 	var saw strings.Builder
 	var fields []hpack.HeaderField
@@ -68,7 +68,8 @@ func framesOf(conn net.Conn, answer respond) string {
 	}
 }
 
-// inOrder returns the pseudo fields as they were sent, and then the others, whose order is random.
+// inOrder returns the pseudo-header fields in the order sent, and then the others sorted, because their
+// order is random.
 func inOrder(fields []hpack.HeaderField) (names []string) {
 	pseudo := 0
 	for _, f := range fields {
@@ -89,7 +90,7 @@ func writeAnswer(f *http2.Framer, body string, fields ...string) {
 	}
 }
 
-// writeHead writes headers, which are names and values in turn.
+// writeHead writes headers. fields has alternating names and values.
 func writeHead(f *http2.Framer, ends bool, fields ...string) {
 	var block strings.Builder
 	e := hpack.NewEncoder(&block)
@@ -101,7 +102,8 @@ func writeHead(f *http2.Framer, ends bool, fields ...string) {
 
 func writeOK(f *http2.Framer, _ []hpack.HeaderField) { writeAnswer(f, "ok", ":status", "200") }
 
-// sameOverHTTP2 checks that net/http answers as the lean path does, and that the server sees the same.
+// sameOverHTTP2 checks that net/http and the lean path return the same outcome, and that the server sees the
+// same frames.
 func sameOverHTTP2(t *testing.T, a httpprobe.Action, timeout time.Duration, with respond) answer {
 	t.Helper()
 	saw := make(chan string, 2)
@@ -114,7 +116,7 @@ func sameOverHTTP2(t *testing.T, a httpprobe.Action, timeout time.Duration, with
 		if got.Outcome, err = rig.Attempt(t, by(h), probe.Request{}, timeout); err != nil {
 			got.Err = err.Error()
 		}
-		got.Outcome.Details = "" // has times
+		got.Outcome.Details = "" // contains durations
 		got.Sent = <-saw
 		return got
 	}
@@ -125,7 +127,7 @@ func sameOverHTTP2(t *testing.T, a httpprobe.Action, timeout time.Duration, with
 	return got
 }
 
-func TestHTTP2RequestIsThatOfNetHTTP(t *testing.T) {
+func TestHTTP2RequestMatchesNetHTTP(t *testing.T) {
 	for name, a := range map[string]httpprobe.Action{
 		"defaults":             {},
 		"path":                 {Path: "/healthz?a=b&c=%20d"},
@@ -154,10 +156,10 @@ func TestHTTP2RequestIsThatOfNetHTTP(t *testing.T) {
 	}
 }
 
-func TestHTTP2AnswerIsThatOfNetHTTP(t *testing.T) {
+func TestHTTP2AnswerMatchesNetHTTP(t *testing.T) {
 	for name, c := range map[string]struct {
 		with respond
-		want string // in the output
+		want string // part of the output
 	}{
 		"500":     {func(f *http2.Framer, _ []hpack.HeaderField) { writeAnswer(f, "no", ":status", "500") }, "500"},
 		"no body": {func(f *http2.Framer, _ []hpack.HeaderField) { writeAnswer(f, "", ":status", "204") }, ""},
@@ -197,11 +199,11 @@ func TestHTTP2AnswerIsThatOfNetHTTP(t *testing.T) {
 	}
 }
 
-// At the deadline, the server gets a reset of the stream.
-func TestHTTP2HangIsThatOfNetHTTP(t *testing.T) {
+// TestHTTP2HangMatchesNetHTTP also checks that the server gets a reset of the stream at the deadline.
+func TestHTTP2HangMatchesNetHTTP(t *testing.T) {
 	for name, c := range map[string]struct {
 		with respond
-		want string // in the output
+		want string // part of the output
 	}{
 		"no answer": {func(*http2.Framer, []hpack.HeaderField) {}, "Client.Timeout exceeded while awaiting headers"},
 		"headers alone": {func(f *http2.Framer, _ []hpack.HeaderField) { writeHead(f, false, ":status", "200") },
@@ -213,7 +215,7 @@ func TestHTTP2HangIsThatOfNetHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := sameOverHTTP2(t, httpprobe.Action{}, 2*time.Second, c.with) // enough for a handshake under qemu
+			got := sameOverHTTP2(t, httpprobe.Action{}, 2*time.Second, c.with) // long enough for a handshake under qemu
 			if !strings.Contains(got.Outcome.Output, c.want) || got.Outcome.Reason != probe.ReasonDeadline {
 				t.Errorf("got %+v, want %q", got.Outcome, c.want)
 			}
@@ -224,15 +226,15 @@ func TestHTTP2HangIsThatOfNetHTTP(t *testing.T) {
 	}
 }
 
-// net/http gives the connections of a host to any of its requests. What was begun must not get to
-// another attempt.
+// TestHTTP2AttemptsAtOnceKeepTheirConnections checks that net/http, which shares the connections of a
+// host between requests, does not give a resumed connection to another attempt.
 func TestHTTP2AttemptsAtOnceKeepTheirConnections(t *testing.T) {
 	const attempts = 20
 	saw := make(chan string, attempts)
 	port := serveHTTP2(t, func(f *http2.Framer, fields []hpack.HeaderField) {
 		writeHead(f, false, ":status", "200")
 		_ = f.WriteData(1, false, []byte(fields[2].Value))
-		writeHead(f, true, "x", "y") // which is left to net/http
+		writeHead(f, true, "x", "y") // net/http must continue
 	}, saw)
 	handler := httpprobe.New(httpprobe.Config{})
 	var all sync.WaitGroup

@@ -37,7 +37,7 @@ func get(t testing.TB, cfg httpprobe.Config, port int, path string) (probe.Outco
 func TestHTTPProxy(t *testing.T) {
 	t.Run("#103 a proxy of the environment is not used", func(t *testing.T) {
 		const proxy = "http://10.9.9.9:3128"
-		if os.Getenv("http_proxy") != proxy { // net/http reads it once, so another process is needed
+		if os.Getenv("http_proxy") != proxy { // another process is needed, because net/http reads it only once
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHTTPProxy$")
 			child.Env = append(os.Environ(), "http_proxy="+proxy, "HTTP_PROXY="+proxy)
 			if out, err := child.CombinedOutput(); err != nil {
@@ -61,7 +61,7 @@ func TestHTTPHeaders(t *testing.T) {
 	cases := []struct {
 		name    string
 		headers string
-		want    map[string]string // "-": must be missing
+		want    map[string]string // "-" means that the header must be missing
 	}{
 		{"#105 exactly three headers by default", ``, map[string]string{"User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}},
 		{"#106 Accept-Encoding gzip", `{"name":"Accept-Encoding","value":"gzip"}`, map[string]string{"Accept-Encoding": "gzip"}},
@@ -209,8 +209,8 @@ func TestHTTPOddResponses(t *testing.T) {
 	})
 }
 
-// A host that is invalid in a URL is an error of the attempt and not a Failure, as in the kubelet.
-// The texts are the kubelet's.
+// TestHTTPHost checks that, as in the kubelet, a host that is invalid in a URL is an error of the
+// attempt, not a Failure. The texts are the kubelet's.
 func TestHTTPHost(t *testing.T) {
 	for _, c := range []struct{ host, dialled, err string }{
 		{"h", "h:80", ""},
@@ -251,8 +251,8 @@ func TestHTTPHost(t *testing.T) {
 	}
 }
 
-// A body that hangs, is cut off or is reset is a Failure by default. With the switch it is an error,
-// which the kubelet retries and discards (kubernetes#122591).
+// TestHTTPBody checks that a body that hangs, is cut off or is reset is a Failure. With
+// [probe.CompatBodyHangIsError] it is an error, which the kubelet retries and discards (kubernetes#122591).
 func TestHTTPBody(t *testing.T) {
 	const size = 100
 	_, port := rig.Serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -278,9 +278,9 @@ func TestHTTPBody(t *testing.T) {
 	const got200 = "HTTP probe got statuscode: 200, then failed to read the body: "
 	for _, c := range []struct {
 		name, path string
-		output     string // its end
+		output     string // end of the output
 		reason     probe.Reason
-		err        string // its end, with the switch
+		err        string // end of the error with CompatBodyHangIsError
 	}{
 		{"#233 a body that hangs", "/",
 			"context deadline exceeded (Client.Timeout or context cancellation while reading body)", probe.ReasonDeadline,
@@ -323,7 +323,7 @@ func TestHTTPBody(t *testing.T) {
 	})
 }
 
-// breakOff ends the connection of w by a reset or by an invalid trailer.
+// breakOff ends the connection of w with a reset or with an invalid trailer.
 func breakOff(w http.ResponseWriter, reset bool) {
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -421,7 +421,7 @@ func TestHTTPPriorKnowledgeResults(t *testing.T) {
 	}
 }
 
-// What [probe.CompatIgnoreProtocol] turns off.
+// TestHTTPCompatIgnoreProtocol checks the protocol with [probe.CompatIgnoreProtocol].
 func TestHTTPCompatIgnoreProtocol(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
 	t.Cleanup(s.Close)

@@ -64,7 +64,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// FuzzURL checks that every path becomes a URL and none leads to another target.
+// FuzzURL checks that every path becomes a URL, and that no path leads to another target.
 func FuzzURL(f *testing.F) {
 	for _, path := range []string{"", "/", "healthz", "?a=b", "http://evil:99/x", "//evil", "/%zz", "//[::1", "#f", "/a b", "\x7f", "a:b"} {
 		f.Add(path)
@@ -72,7 +72,7 @@ func FuzzURL(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		base, err := httpget.URL("HTTP", "host:1", path)
 		if err != nil {
-			return // Prepare refuses it
+			return // Prepare refuses the path
 		}
 		u, err := withHost(*base, network.Endpoint{Host: "target", Port: 80})
 		if err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// exchange is an attempt without net/http: one request, and an ordinary response. It is pooled,
-// unless net/http has to continue it.
+// exchange is an attempt without net/http: one request, and an ordinary response. It is returned to a
+// pool, unless net/http must continue it.
 type exchange struct {
 	attempt
 	at       network.Endpoint
-	asked    probe.Request // attempt.req
+	asked    probe.Request // attempt.req points to it
 	conn     net.Conn      // nil if the dial or the TLS handshake failed
-	http2    bool          // the TLS handshake agreed on it
-	stream   *stream       // of HTTP/2; nil if nothing was sent
-	keeper   *reusing      // nil: the connection serves this attempt alone
-	link     link          // of conn, if there is a keeper
-	stop     func() bool   // of network.Until
+	http2    bool          // the TLS handshake negotiated HTTP/2
+	stream   *stream       // response over HTTP/2; nil if nothing was sent
+	keeper   *reusing      // keeps the connection for the next attempt; nil if it is not kept
+	link     link          // the connection, if there is a keeper
+	stop     func() bool   // result of network.Until
 	sent     []byte        // the request
-	written  int           // bytes of it
+	written  int           // number of bytes written
 	received []byte
 	response response
 	small    []byte
@@ -36,8 +36,8 @@ type exchange struct {
 
 const (
 	smallSize = 2 << 10                 // for most responses
-	largeSize = probe.MaxOutput * 8 / 5 // for all others: a head of 6 KiB and the body
-	maxKept   = 8 << 10                 // of a request
+	largeSize = probe.MaxOutput * 8 / 5 // for all others: a head of 6 KiB, and the body
+	maxKept   = 8 << 10                 // largest request buffer that is pooled
 	onePacket = 1200
 )
 
@@ -46,7 +46,8 @@ var (
 	largeBuffers = sync.Pool{New: func() any { return new([largeSize]byte) }}
 )
 
-// lean makes an attempt with a plain request. What it does not know, net/http continues.
+// lean makes an attempt with a plain request without net/http. If the attempt takes an unusual course,
+// net/http continues it.
 func (h *bound) lean(ctx context.Context, req probe.Request, at network.Endpoint, keeper *reusing) (probe.Outcome, error) {
 	x := exchanges.Get().(*exchange)
 	x.bound, x.asked, x.at, x.keeper = h, req, at, keeper
@@ -70,8 +71,8 @@ func (h *bound) lean(ctx context.Context, req probe.Request, at network.Endpoint
 	return out, nil
 }
 
-// exchange sends the request and receives the response. It returns false if the attempt is left to
-// net/http, perhaps because of an error.
+// exchange sends the request and receives the response. It returns false if net/http must continue the
+// attempt, for example after an error.
 func (x *exchange) exchange(ctx context.Context) (ok bool) {
 	if x.take(ctx) {
 		if ok = x.ask(); ok || !x.isUnanswered(ctx) {
@@ -82,7 +83,7 @@ func (x *exchange) exchange(ctx context.Context) (ok bool) {
 	return x.connect(ctx) && x.ask()
 }
 
-// connect makes a connection. It returns false if the attempt is left to net/http.
+// connect makes a connection. It returns false if net/http must continue the attempt.
 func (x *exchange) connect(ctx context.Context) (ok bool) {
 	if x.conn, x.dialErr = x.progress.Connect(x.dialContext(ctx), x.connector, x.at, x.afterDial()); x.dialErr != nil {
 		return false
@@ -94,7 +95,8 @@ func (x *exchange) connect(ctx context.Context) (ok bool) {
 	return !x.https || x.handshake(ctx)
 }
 
-// ask sends the request on the connection, and receives the response.
+// ask sends the request over the connection, and receives the response. It returns false if net/http must
+// continue the attempt.
 func (x *exchange) ask() (ok bool) {
 	if x.http2 {
 		return x.askHTTP2()
@@ -130,8 +132,8 @@ func (x *exchange) ask() (ok bool) {
 	}
 }
 
-// dialContext returns the context of the dial. It hides the deadline from dials that would end
-// early, or divide the time between several addresses.
+// dialContext returns the context for the dial. It hides the deadline from the default dialer, which would
+// time out slightly early, or divide the time between several addresses.
 func (x *exchange) dialContext(ctx context.Context) context.Context {
 	if x.ownDial {
 		if ip, err := netip.ParseAddr(x.at.Host); err == nil && !ip.IsUnspecified() && x.at.Unix == "" {
@@ -141,7 +143,7 @@ func (x *exchange) dialContext(ctx context.Context) context.Context {
 	return withoutDeadline{ctx}
 }
 
-// grow replaces the small buffer. It returns false if the large one is full.
+// grow replaces the small buffer by a large one. It returns false if the large buffer is full.
 func (x *exchange) grow() bool {
 	if x.large != nil {
 		return false
@@ -151,7 +153,7 @@ func (x *exchange) grow() bool {
 	return true
 }
 
-// release puts an exchange into the pool.
+// release returns an exchange to the pool.
 func (x *exchange) release() {
 	if x.large != nil {
 		largeBuffers.Put(x.large)

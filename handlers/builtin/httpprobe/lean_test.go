@@ -25,17 +25,17 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// An attempt with a tracer is made by net/http alone. These tests compare the others with it.
+// These tests compare attempts of the lean path with attempts that are made by net/http alone.
 
-// answer is what an attempt returned.
+// answer is the result of an attempt.
 type answer struct {
 	Outcome probe.Outcome
 	Err     string
 	Sent    string // the request
 }
 
-// asked makes an attempt at a server that answers each request with what respond does. It runs in
-// a bubble, so that a response that never ends takes no time.
+// asked makes an attempt at a server that calls respond for each request. It runs in a bubble, so that an
+// endless response takes no time.
 func asked(t *testing.T, cfg httpprobe.Config, a httpprobe.Action, by func(probe.Handler) probe.Handler, respond func(net.Conn)) answer {
 	t.Helper()
 	var got answer
@@ -67,7 +67,7 @@ func asked(t *testing.T, cfg httpprobe.Config, a httpprobe.Action, by func(probe
 		}
 		synctest.Wait()
 		got.Sent = sent.String()
-		// It names one of several headers, by the order of a map.
+		// net/http names one of several invalid headers, in map order.
 		got.Outcome.Output, _, _ = strings.Cut(got.Outcome.Output, " net/http: invalid header ")
 	})
 	return got
@@ -86,7 +86,7 @@ func requestFrom(c net.Conn) string {
 	return string(request)
 }
 
-// sameAnswer checks that net/http answers as the lean path does.
+// sameAnswer checks that net/http and the lean path return the same outcome.
 func sameAnswer(t *testing.T, cfg httpprobe.Config, a httpprobe.Action, respond func(net.Conn)) answer {
 	t.Helper()
 	got := asked(t, cfg, a, rig.Traced, respond)
@@ -97,7 +97,7 @@ func sameAnswer(t *testing.T, cfg httpprobe.Config, a httpprobe.Action, respond 
 	return got
 }
 
-// writes returns a server's answer of several writes.
+// writes returns a function that answers with several writes.
 func writes(parts ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		for _, p := range parts {
@@ -108,7 +108,7 @@ func writes(parts ...string) func(net.Conn) {
 	}
 }
 
-// hangs is writes, after which the server hangs.
+// hangs is like writes, and then the server hangs.
 func hangs(parts ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		writes(parts...)(c)
@@ -116,7 +116,7 @@ func hangs(parts ...string) func(net.Conn) {
 	}
 }
 
-func TestRequestIsThatOfNetHTTP(t *testing.T) {
+func TestRequestMatchesNetHTTP(t *testing.T) {
 	pick := func(r *rand.Rand, from []string) string { return from[r.IntN(len(from))] }
 	paths := []string{
 		"", "/", "healthz", "/healthz?a=b", "?x", "/p?", "/a b", "/a%20b", "/%zz", "/é", "/a%2Fb", "//x", "//evil/x", "/..", "/a;b", "/a?b c", "/a?b#c", "#f", "*", "/*",
@@ -138,7 +138,7 @@ func TestRequestIsThatOfNetHTTP(t *testing.T) {
 			name := pick(r, names)
 			a.Header[name] = append(a.Header[name], pick(r, values))
 		}
-		// net/http continues what answers this, with the request that was sent.
+		// This response makes net/http continue, with the request that was already sent.
 		response := "HTTP/1.1 200 OK\nContent-Length: 2\r\n\r\nok"
 		if i%2 == 0 {
 			response = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -147,7 +147,7 @@ func TestRequestIsThatOfNetHTTP(t *testing.T) {
 	}
 }
 
-// responses are the beginnings of what a server may send, ordinary and odd.
+// responses are the beginnings of ordinary and unusual responses.
 var responses = []string{
 	"",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -241,7 +241,7 @@ func cut(text string, at, step int) []string {
 	return append(parts, text)
 }
 
-func TestResponseIsThatOfNetHTTP(t *testing.T) {
+func TestResponseMatchesNetHTTP(t *testing.T) {
 	for _, text := range responses {
 		for _, cfg := range []httpprobe.Config{{}, {ShowBody: true, Compat: probe.CompatBodyHangIsError, FollowNonLocalRedirects: true}} {
 			for _, parts := range [][]string{{text}, cut(text, len(text)/2, 0), cut(text, 0, 7)} {
@@ -253,7 +253,7 @@ func TestResponseIsThatOfNetHTTP(t *testing.T) {
 	}
 }
 
-// FuzzResponse compares the answer to any bytes with that of net/http.
+// FuzzResponse compares the outcome for any response with the outcome of net/http.
 func FuzzResponse(f *testing.F) {
 	for i, text := range responses {
 		f.Add([]byte(text), uint16(i*7), uint8(i%3*5), i%2 == 0, i%5 == 0)
@@ -271,7 +271,7 @@ func FuzzResponse(f *testing.F) {
 	})
 }
 
-// scripted is a connection without a peer, which answers the first write.
+// scripted is a connection without a peer that answers the first write.
 type scripted struct {
 	net.Conn
 	read     func(p []byte) (int, error)
@@ -316,7 +316,7 @@ func reads(text string, err error) func(p []byte) (int, error) {
 	}
 }
 
-func TestConnectionErrorIsThatOfNetHTTP(t *testing.T) {
+func TestConnectionErrorMatchesNetHTTP(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 	broken := &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	for name, c := range map[string]struct {
@@ -334,7 +334,7 @@ func TestConnectionErrorIsThatOfNetHTTP(t *testing.T) {
 		}, probe.Failure},
 		"write fails": {func(context.Context) (net.Conn, error) {
 			c := script(func([]byte) (int, error) {
-				time.Sleep(time.Millisecond) // net/http may return either error once it has both
+				time.Sleep(time.Millisecond) // once net/http has both errors, it may return either
 				return 0, io.EOF
 			})
 			c.writeErr = syscall.EPIPE
@@ -386,7 +386,7 @@ func TestConnectionErrorIsThatOfNetHTTP(t *testing.T) {
 	}
 }
 
-func TestCancellationIsThatOfNetHTTP(t *testing.T) {
+func TestCancellationMatchesNetHTTP(t *testing.T) {
 	for name, sent := range map[string]string{"headers": "HTTP/1.1 200 OK\r\nX: ", "body": "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "nothing": ""} {
 		t.Run(name, func(t *testing.T) {
 			ask := func(by func(probe.Handler) probe.Handler) (got answer) {
@@ -441,7 +441,7 @@ func TestOrdinaryResponseNeedsNoGoroutine(t *testing.T) {
 	if during > before {
 		t.Errorf("%d goroutines during the attempt, %d before", during, before)
 	}
-	// Those of the connection above and of its context are among them; net/http makes about 80.
+	// Including the allocations of the connection above and of its context. net/http makes about 80.
 	if allocations > 20 {
 		t.Errorf("%v allocations", allocations)
 	}

@@ -7,30 +7,29 @@ import (
 	"time"
 )
 
-// closeTimeout is the time that net/http has after an attempt for a last frame, and to close the
-// connection. A write to a peer that reads nothing would take as long as the peer likes, and so would
-// [tls.Conn.Close] beside one.
+// closeTimeout is the time after an attempt in which net/http can send a last frame and close the connection.
+// Without a limit, a peer that does not read could block the write, and with it [tls.Conn.Close].
 const closeTimeout = 250 * time.Millisecond
 
-// lifetime closes the connection of an attempt that net/http has.
+// lifetime closes a connection that net/http still has after an attempt.
 type lifetime struct {
 	forget func() bool
-	timer  atomic.Pointer[time.Timer] // nil until the attempt has ended
+	timer  atomic.Pointer[time.Timer] // nil until the attempt ends
 }
 
-// begin has conn closed closeTimeout after the end of attempt, which ends when the attempt does.
+// begin arranges that conn is closed closeTimeout after the end of the context attempt.
 func (l *lifetime) begin(attempt context.Context, conn net.Conn) {
 	l.forget = context.AfterFunc(attempt, func() {
 		l.timer.Store(time.AfterFunc(closeTimeout, func() { _ = conn.Close() }))
 	})
 }
 
-// end ends that, after the connection was closed.
+// end cancels begin, after the connection was closed.
 func (l *lifetime) end() {
 	if l.forget() {
 		return
 	}
-	if timer := l.timer.Load(); timer != nil { // otherwise it closes the connection again
+	if timer := l.timer.Load(); timer != nil { // if nil, the connection is closed a second time
 		timer.Stop()
 	}
 }

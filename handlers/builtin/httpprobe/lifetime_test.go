@@ -15,7 +15,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// What waits to write to a server that reads nothing ends with the attempt.
+// TestServerThatReadsNothingHoldsNothing checks that writes to a server that does not read end with the
+// attempt.
 func TestServerThatReadsNothingHoldsNothing(t *testing.T) {
 	var settings, pings bytes.Buffer
 	_ = http2.NewFramer(&settings, nil).WriteSettings()
@@ -25,7 +26,7 @@ func TestServerThatReadsNothingHoldsNothing(t *testing.T) {
 	long := http.Header{"X-A": {strings.Repeat("long", 1<<20)}}
 	for name, c := range map[string]struct {
 		action   httpprobe.Action
-		protocol string // of TLS
+		protocol string // negotiated by TLS
 		first    []byte
 		then     []byte
 	}{

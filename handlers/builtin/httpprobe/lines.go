@@ -9,16 +9,16 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 )
 
-// requestLines are the lines of a plain request that all attempts of a probe send.
+// requestLines has the parts of a plain request that all attempts of a probe share.
 type requestLines struct {
 	target string // as in the URL: "/path?query", "?query" or ""
-	host   string // that a header sets; "" means the host of the URL
-	header string // the lines after Host, without the last ones
-	fields []byte // of HTTP/2, after the authority; nil without TLS, and if net/http has to send them
+	host   string // set by a header; "" means the host of the URL
+	header string // the lines after Host, without the end
+	fields []byte // HTTP/2 fields after the authority; nil without TLS, and if net/http must send them
 }
 
-// linesOf returns the lines of a request for base with own, or with the header of h if own is nil.
-// ok is false if net/http might refuse the request, or write it in another way.
+// linesOf returns the lines of a request for base with the header own. A nil header means the default
+// header of h. ok is false if net/http might refuse the request, or write it differently.
 func (h *Handler) linesOf(base *url.URL, own http.Header) (l requestLines, ok bool) {
 	target, ok := strings.CutPrefix(base.String(), base.Scheme+"://"+base.Host)
 	if !ok || base.User != nil || base.Opaque != "" || base.Fragment != "" || !isVisible(target) {
@@ -41,21 +41,21 @@ func (h *Handler) linesOf(base *url.URL, own http.Header) (l requestLines, ok bo
 	return l, ok
 }
 
-// setFields sets the fields of HTTP/2.
+// setFields sets the fields for HTTP/2.
 func (l *requestLines) setFields(base *url.URL, header http.Header) {
 	if base.Scheme == "https" && len(l.host) <= maxAuthority {
 		l.fields = fieldsOf(l.target, header)
 	}
 }
 
-// The end of a request. closing is what a transport adds whose connections serve one request.
+// Ends of a request. A transport whose connections serve one request adds closing.
 const (
 	closing = "Connection: close\r\n\r\n"
 	keeping = "\r\n"
 )
 
-// headerLines returns the lines after Host as net/http writes them, without closing or keeping. ok
-// is false if a header has a meaning for the connection, or is not plain ASCII.
+// headerLines returns the lines after Host as net/http writes them, without closing or keeping. ok is
+// false if a header affects the connection, or is not plain ASCII.
 func headerLines(header http.Header) (lines string, ok bool) {
 	for name, values := range header {
 		switch name {
@@ -80,7 +80,7 @@ func headerLines(header http.Header) (lines string, ok bool) {
 	return strings.TrimSuffix(lines, "\r\n"), ok
 }
 
-// append appends the request for at to b, with closing or keeping as its end.
+// append appends the request for at to b. end is closing or keeping.
 func (l *requestLines) append(b []byte, at network.Endpoint, end string) []byte {
 	b = append(b, "GET "...)
 	if !strings.HasPrefix(l.target, "/") {
@@ -107,7 +107,7 @@ func (l *requestLines) appendHost(b []byte, at network.Endpoint) []byte {
 	return strconv.AppendInt(b, int64(at.Port), 10)
 }
 
-// isVisible reports whether text has only ASCII that can be seen.
+// isVisible reports whether text has only visible ASCII characters.
 func isVisible(text string) bool {
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {

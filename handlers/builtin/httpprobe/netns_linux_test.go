@@ -20,11 +20,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// namespaced is a server in a namespace, at the same address as those of other ones.
+// namespaced is a server in a network namespace. All of them have the same address.
 type namespaced struct {
 	namespace *netns.Namespace
 	net       *netnstest.Net
-	text      string // of its responses
+	text      string // body of its responses
 	conns     atomic.Int32
 }
 
@@ -61,7 +61,7 @@ func serveNamespaced(t testing.TB, text string, secure, http2 bool) *namespaced 
 	return own
 }
 
-// listen has server listen in the namespace.
+// listen makes server listen in the namespace.
 func (s *namespaced) listen(t testing.TB, server *httptest.Server, at string) {
 	t.Helper()
 	var err error
@@ -78,7 +78,7 @@ func (s *namespaced) attempt(t testing.TB, h probe.Handler) (probe.Outcome, erro
 	return h.Probe(ctx, probe.Request{Spec: probe.Spec{Timeout: time.Minute, Period: time.Minute}})
 }
 
-// TestReuseIsWithinOneNamespace has a probe whose pod gets another namespace with the same address.
+// TestReuseIsWithinOneNamespace moves a probe to another namespace that has the same address.
 func TestReuseIsWithinOneNamespace(t *testing.T) {
 	for scheme, secure := range map[string]bool{"HTTP": false, "HTTPS": true} {
 		one, other := serveNamespaced(t, "one", secure, false), serveNamespaced(t, "other", secure, false)
@@ -98,8 +98,8 @@ func TestReuseIsWithinOneNamespace(t *testing.T) {
 	}
 }
 
-// TestHTTP2IsWithinOneNamespace makes attempts of two namespaces at the same time with net/http, which shares
-// connections of one address.
+// TestHTTP2IsWithinOneNamespace makes concurrent attempts in two namespaces with net/http, which shares
+// connections to one address.
 func TestHTTP2IsWithinOneNamespace(t *testing.T) {
 	one, other := serveNamespaced(t, "one", true, true), serveNamespaced(t, "other", true, true)
 	h, err := httpprobe.New(httpprobe.Config{}).Bind(httpprobe.Action{Host: "127.0.0.1", Port: 8443, Scheme: "HTTPS"})
@@ -109,8 +109,9 @@ func TestHTTP2IsWithinOneNamespace(t *testing.T) {
 	attemptAll(t, rig.ByNetHTTP(h), one, other)
 }
 
-// attemptAll makes attempts at both servers at the same time, so many that some share a connection if they
-// can: net/http shares one from the end of its handshake to the begin of its first request only.
+// attemptAll makes concurrent attempts at all servers. They are so many that some would share a
+// connection if they could: net/http shares a connection only between the end of its handshake and the
+// start of its first request.
 func attemptAll(t *testing.T, h probe.Handler, servers ...*namespaced) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -129,7 +130,7 @@ func attemptAll(t *testing.T, h probe.Handler, servers ...*namespaced) {
 	wg.Wait()
 }
 
-// TestRedirectIsWithinOneNamespace has redirects to one HTTP/2 address from HTTP/1.1 and from HTTP/2.
+// TestRedirectIsWithinOneNamespace redirects to one HTTP/2 address, from HTTP/1.1 and from HTTP/2.
 func TestRedirectIsWithinOneNamespace(t *testing.T) {
 	one, other := serveNamespaced(t, "one", true, true), serveNamespaced(t, "other", true, true)
 	for _, s := range []*namespaced{one, other} {

@@ -85,7 +85,7 @@ func TestHTTPRedirects(t *testing.T) {
 	}
 }
 
-// redirecting returns a server whose path /to redirects to ?where= with status ?code=.
+// redirecting is a server. Its path /to redirects to the parameter where with the status code.
 func redirecting(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/to":

@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 )
 
-// withHost returns base with the host of one attempt. A host that is invalid in a URL is an error,
-// with the kubelet's text.
+// withHost returns base with the host of one attempt. If the host is invalid in a URL, the error has the
+// kubelet's text.
 func withHost(base url.URL, at network.Endpoint) (*url.URL, error) {
 	if base.Opaque == "" {
 		base.Host = at.Address()
@@ -25,8 +25,8 @@ func withHost(base url.URL, at network.Endpoint) (*url.URL, error) {
 	return url.Parse(base.String())
 }
 
-// isPlainHost reports whether host is a name or an IP address that needs no escape in a URL. An
-// address with a zone needs one.
+// isPlainHost reports whether host is a name or an IP address that needs no escaping in a URL. An address
+// with a zone does.
 func isPlainHost(host string) bool {
 	if strings.Contains(host, ":") {
 		addr, err := netip.ParseAddr(host)

@@ -7,30 +7,30 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// response parses one response of HTTP/1.0 or 1.1 while its bytes arrive. It knows the ordinary
-// forms alone. Whatever else arrives is errOdd, which leaves the response to net/http, and is
-// reported as soon as net/http could answer: with the end of the line it is in.
+// response parses one HTTP/1.0 or 1.1 response while its bytes arrive. It supports only ordinary forms.
+// For all others, parsing returns errOdd, and net/http continues. errOdd is returned at the end of the
+// unusual line, as soon as net/http could answer.
 type response struct {
 	status  int
 	length  int  // Content-Length; -1 if the header is missing
 	chunked bool // Transfer-Encoding
 	http10  bool
 	closing bool // there is a Connection header other than keep-alive
-	body    int  // where the body begins; 0 until the head is complete
-	next    int  // where the next line or chunk begins
-	decoded int  // bytes of the chunks before next
-	end     int  // where the response ends; 0 until that is known
+	body    int  // offset of the body; 0 until the head is complete
+	next    int  // offset of the next line or chunk
+	decoded int  // number of body bytes in the chunks before next
+	end     int  // offset of the end of the response; 0 until it is known
 }
 
 var (
 	// errShort means that a response is not complete.
 	errShort = errors.New("more bytes are needed")
-	// errOdd means that a response is left to net/http.
+	// errOdd means that net/http must parse the response.
 	errOdd = errors.New("not an ordinary response")
 )
 
-// parse parses received, which begins as in the call before. ended means that nothing follows. It
-// returns nil when the response is complete as far as [probe.MaxOutput] bytes of its body.
+// parse parses received, which must begin with the bytes of the previous call. ended means that nothing
+// follows. parse returns nil when the response is complete, or has [probe.MaxOutput] bytes of its body.
 func (r *response) parse(received []byte, ended bool) error {
 	err := r.parseHead(received)
 	if err == nil {
@@ -42,7 +42,7 @@ func (r *response) parse(received []byte, ended bool) error {
 	return err
 }
 
-// parseHead parses the lines up to the empty one.
+// parseHead parses the lines up to the empty line.
 func (r *response) parseHead(received []byte) error {
 	for r.body == 0 {
 		end := bytes.IndexByte(received[r.next:], '\n')
@@ -68,7 +68,7 @@ func (r *response) parseHead(received []byte) error {
 	return nil
 }
 
-// parseStatus parses a line such as "HTTP/1.1 200 OK". Informational responses are not known.
+// parseStatus parses a line such as "HTTP/1.1 200 OK". It does not support informational responses.
 func (r *response) parseStatus(line []byte) (ok bool) {
 	const begin, size = "HTTP/1.", len("HTTP/1.1 200")
 	if len(line) < size || string(line[:len(begin)]) != begin || line[8] != ' ' || len(line) > size && line[size] != ' ' {
@@ -124,7 +124,7 @@ func (r *response) parseBody(received []byte, ended bool) error {
 	switch {
 	case r.chunked && r.length >= 0:
 		return errOdd
-	case r.status == 204 || r.status == 304: // have no body, whatever their headers say
+	case r.status == 204 || r.status == 304: // have no body, regardless of their headers
 		r.length, r.chunked = 0, false
 	case r.chunked:
 		return r.parseChunks(received)
@@ -141,10 +141,10 @@ func (r *response) parseBody(received []byte, ended bool) error {
 	return errShort
 }
 
-// parseChunks checks whether all chunks have arrived. Extensions, trailers, and bodies that are
-// longer than the output are not known.
+// parseChunks checks whether all chunks have arrived. It does not support extensions, trailers, and bodies
+// that are longer than the output.
 func (r *response) parseChunks(received []byte) error {
-	const digits = 7 // of a size, at most
+	const digits = 7 // maximum number of digits of a size
 	for {
 		rest := received[r.next:]
 		line, rest, ok := bytes.Cut(rest, []byte{'\n'})
@@ -171,8 +171,8 @@ func (r *response) parseChunks(received []byte) error {
 	}
 }
 
-// content returns the body of a response that is complete, at most [probe.MaxOutput] bytes. It
-// moves the chunks of received together.
+// content returns the body of a complete response, at most [probe.MaxOutput] bytes. It joins the chunks in
+// place, and so changes received.
 func (r *response) content(received []byte) []byte {
 	rest := received[r.body:]
 	if !r.chunked {
@@ -203,7 +203,7 @@ func parseDecimal[T string | []byte](text T) (n int, ok bool) {
 	return n, 0 < len(text) && len(text) <= 9
 }
 
-// parseHex parses hexadecimal digits, of which the first seven count.
+// parseHex parses up to seven hexadecimal digits at the beginning of text.
 func parseHex(text []byte) (n int, ok bool) {
 	for _, c := range text[:min(len(text), 7)] {
 		switch {
@@ -231,7 +231,7 @@ func isPrintable(line []byte) bool {
 	return true
 }
 
-// isToken reports whether text is a token of RFC 9110, as names of headers are.
+// isToken reports whether text is a token of RFC 9110, the form of header names.
 func isToken[T string | []byte](text T) bool {
 	for i := range len(text) {
 		switch c := text[i]; {

@@ -14,14 +14,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// resume has net/http continue an attempt on its connection, so that the answer is that of
-// net/http. x is not used again: net/http may use the connection for a moment after the answer.
+// resume lets net/http continue an attempt on its connection, and returns the outcome that net/http
+// produces. x is not returned to the pool, because net/http may use the connection for a moment
+// afterwards.
 func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 	later := &laterContext{Context: context.WithValue(ctx, attemptKey{}, &x.attempt), done: make(chan struct{})}
 	lasts, end := context.WithCancel(ctx)
 	x.ctx, x.lasts = withoutDeadline{ctx}, lasts
-	x.begun = x.begin(later)
-	defer x.begun.leave()
+	x.resumed = x.begin(later)
+	defer x.resumed.leave()
 	defer end()
 	if x.conn == nil {
 		later.begin()
@@ -35,8 +36,8 @@ func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 		x.ctx, of = withoutDeadline{x.progress.Hooks(ctx)}, x.progress.Hooks(of)
 	}
 	client := x.resuming
-	switch fresh := x.apart(ctx, x.client); {
-	case x.begun.replay != nil:
+	switch fresh := x.isolate(ctx, x.client); {
+	case x.resumed.replay != nil:
 		client = x.resumingOn(unencryptedHTTP2(), fresh)
 	case fresh != x.client:
 		client = x.resumingOn(nil, fresh)
@@ -46,28 +47,28 @@ func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 	return out, err
 }
 
-// begin returns the connection for net/http.
-func (x *exchange) begin(later *laterContext) *begun {
-	b := &begun{Conn: x.conn, exchange: x, later: later, wrote: make(chan struct{}), closed: make(chan struct{})}
+// begin returns the connection with which net/http continues.
+func (x *exchange) begin(later *laterContext) *resumedConn {
+	b := &resumedConn{Conn: x.conn, exchange: x, later: later, wrote: make(chan struct{}), closed: make(chan struct{})}
 	if x.conn != nil {
 		b.lifetime.begin(x.lasts, x.raw())
 	}
 	if x.conn == nil || !x.http2 {
 		b.unsent, b.unread = x.sent, x.received
 		if x.keeper != nil {
-			b.unsent = x.lines.append(nil, x.at, closing) // net/http would not keep the connection
+			b.unsent = x.lines.append(nil, x.at, closing) // the request that net/http will write: it does not keep connections
 		}
 		b.returned.Store(true)
 		return b
 	}
-	if !x.stop() { // net/http still sends a reset
+	if !x.stop() { // allow net/http to send a reset
 		_ = x.conn.SetDeadline(time.Time{})
 	}
-	of, preface := new(http2.Exchange), ""
+	exchange, preface := new(http2.Exchange), ""
 	if x.stream != nil {
-		of, preface = &x.stream.Exchange, http2.ClientPreface
+		exchange, preface = &x.stream.Exchange, http2.ClientPreface
 	}
-	b.replay = of.Replay(x.conn, []byte(preface), 0)
+	b.replay = exchange.Replay(x.conn, []byte(preface), 0)
 	b.returned.Store(x.stream == nil || !x.stream.head.complete)
 	return b
 }
@@ -80,46 +81,47 @@ func (x *exchange) raw() net.Conn {
 	return x.conn
 }
 
-// resumingOn returns a client of its own for the attempt: other attempts at the same host must not use its
-// connections. net/http takes a connection that is no [tls.Conn] for one without TLS, and then wants to
-// be told that its protocol is HTTP/2. Requests after the first one are those of fresh.
+// resumingOn returns a new client for the attempt, because other attempts at the same host must not use its
+// connections. net/http assumes that a connection that is not a [tls.Conn] has no TLS, and then protocols
+// must say that it uses HTTP/2. Requests after the first one are made by fresh.
 func (x *exchange) resumingOn(protocols *http.Protocols, fresh *http.Client) *http.Client {
 	client := *x.resuming
 	client.Transport = &resumingTransport{newResumed(protocols), fresh.Transport}
 	return &client
 }
 
-// newResumed returns a transport whose connection was begun.
+// newResumed returns a transport for a connection on which an exchange has begun.
 func newResumed(protocols *http.Protocols) *http.Transport {
 	t := newTransport(dialBegun, protocols)
 	t.DialTLSContext = dialBegun
 	return t
 }
 
-// begun is the connection of an attempt that net/http continues. It drops what net/http writes,
-// since that was sent before, and returns what was received before. Then it is the connection.
-type begun struct {
+// resumedConn is the connection of an attempt that net/http continues. It drops the request that net/http
+// writes, because the request was already sent. Reads first return the bytes that were already received.
+// After that it passes everything through.
+type resumedConn struct {
 	net.Conn // nil if the dial failed
 	lifetime lifetime
 	exchange *exchange
 	later    *laterContext
-	taken    bool          // by a request; used by the goroutine of the attempt
-	handed   atomic.Bool   // net/http has dialled
-	replay   *http2.Replay // of HTTP/2; nil otherwise
+	taken    bool          // a request uses it; used by the goroutine of the attempt only
+	handed   atomic.Bool   // net/http has got the connection from its dial
+	replay   *http2.Replay // for HTTP/2; nil otherwise
 	unsent   []byte
 	unread   []byte
 	wrote    chan struct{} // closed when net/http has written the request
 	close    sync.Once
 	closed   chan struct{}
 
-	read     atomic.Bool // all that was received before
-	returned atomic.Bool // net/http has returned the response, if that was received before
+	read     atomic.Bool // all bytes received before were read
+	returned atomic.Bool // net/http has returned the response, or there was no complete response before
 }
 
 var errRequestDiffers = errors.New("net/http sends another request")
 
 // Write implements [net.Conn].
-func (b *begun) Write(p []byte) (n int, err error) {
+func (b *resumedConn) Write(p []byte) (n int, err error) {
 	if b.replay != nil {
 		if err = b.exchange.writeErr; err != nil {
 			return 0, err
@@ -140,28 +142,28 @@ func (b *begun) Write(p []byte) (n int, err error) {
 }
 
 // Read implements [net.Conn].
-func (b *begun) Read(p []byte) (int, error) {
+func (b *resumedConn) Read(p []byte) (int, error) {
 	if n, ok, err := b.readBefore(p); ok {
 		return n, err
 	}
 	b.read.Store(true)
 	b.mayEnd()
-	// An error of a socket is reported once, which net/http relies on: it reads again after a part
-	// of a line.
+	// A socket reports an error once. net/http relies on that: it reads again after a part of a
+	// line.
 	n, err := 0, b.exchange.readErr
 	b.exchange.readErr = nil
 	if err == nil {
 		n, err = b.Conn.Read(p)
 	}
 	if err != nil && b.later.Context.Err() != nil {
-		<-b.closed // so that net/http returns the error of the context
+		<-b.closed // makes net/http return the error of the context
 	}
 	return n, err
 }
 
-// readBefore reads what was received before. It waits for the request: a response before it is an
-// error to net/http. ok is false if all was read.
-func (b *begun) readBefore(p []byte) (n int, ok bool, err error) {
+// readBefore reads bytes that were received before. It waits until net/http has written the request,
+// because net/http takes an earlier response for an error. ok is false if all bytes were read.
+func (b *resumedConn) readBefore(p []byte) (n int, ok bool, err error) {
 	if b.replay != nil {
 		return b.replay.Read(p)
 	}
@@ -175,21 +177,21 @@ func (b *begun) readBefore(p []byte) (n int, ok bool, err error) {
 	return n, n > 0, nil
 }
 
-// hasReturned notes that net/http has returned.
-func (b *begun) hasReturned() {
+// hasReturned records that net/http has returned the response.
+func (b *resumedConn) hasReturned() {
 	b.returned.Store(true)
 	b.mayEnd()
 }
 
-// mayEnd begins the end of the context if net/http has seen all that was received before it.
-func (b *begun) mayEnd() {
+// mayEnd lets the context end once net/http has seen all bytes that were received before.
+func (b *resumedConn) mayEnd() {
 	if b.read.Load() && b.returned.Load() {
 		b.later.begin()
 	}
 }
 
 // Close implements [net.Conn].
-func (b *begun) Close() (err error) {
+func (b *resumedConn) Close() (err error) {
 	b.close.Do(func() {
 		b.later.begin()
 		if b.replay != nil {
@@ -207,9 +209,9 @@ func (b *begun) Close() (err error) {
 	return err
 }
 
-// leave closes the connection after the attempt. Over HTTP/2, net/http may still send a reset before it
-// closes a connection that it has.
-func (b *begun) leave() {
+// leave closes the connection after the attempt. If net/http has the connection over HTTP/2, it may send a
+// reset first.
+func (b *resumedConn) leave() {
 	if b.replay != nil && b.handed.Load() {
 		b.later.begin()
 		return
@@ -217,8 +219,8 @@ func (b *begun) leave() {
 	_ = b.Close()
 }
 
-// laterContext is a context that ends as another does, but only after begin: net/http has to see
-// what was received before the end.
+// laterContext is a context that ends with another one, but not before begin is called, because net/http must
+// see the bytes that were received before the end.
 type laterContext struct {
 	context.Context
 	once sync.Once
@@ -242,19 +244,19 @@ func (c *laterContext) Err() error {
 	}
 }
 
-// resumingTransport makes the first request of an attempt on its connection, and those that repeat it
-// or follow a redirect on connections of their own.
+// resumingTransport makes the first request of an attempt on the existing connection. Repeated requests and
+// redirects get new connections.
 type resumingTransport struct {
-	begun *http.Transport
-	fresh http.RoundTripper
+	resumed *http.Transport
+	fresh   http.RoundTripper
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t *resumingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	b := req.Context().Value(attemptKey{}).(*attempt).begun
+	b := req.Context().Value(attemptKey{}).(*attempt).resumed
 	if !b.taken {
 		b.taken = true
-		if res, err := t.begun.RoundTrip(req); !errors.Is(err, errDialledAgain) {
+		if res, err := t.resumed.RoundTrip(req); !errors.Is(err, errDialledAgain) {
 			return res, err
 		}
 	}
@@ -262,13 +264,13 @@ func (t *resumingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	return t.fresh.RoundTrip(req)
 }
 
-// errDialledAgain means that net/http repeats a request, since the server has refused it.
+// errDialledAgain means that net/http repeats a request because the server has refused it.
 var errDialledAgain = errors.New("net/http dials again")
 
-// dialBegun is the dial of the first request.
+// dialBegun is the dial function for the first request.
 func dialBegun(ctx context.Context, _, _ string) (net.Conn, error) {
 	a := ctx.Value(attemptKey{}).(*attempt)
-	b := a.begun
+	b := a.resumed
 	if b.Conn == nil {
 		return nil, a.dialError(b.exchange.dialErr)
 	}

@@ -21,7 +21,7 @@ type reusing struct {
 	*bound
 
 	mu       sync.Mutex
-	kept     link // the zero value without one
+	kept     link // the kept connection; zero if there is none
 	until    time.Time
 	expiry   *time.Timer // nil until a connection is kept
 	released bool
@@ -34,7 +34,7 @@ type link struct {
 	at    network.Endpoint
 	in    *netns.Namespace
 	raw   net.Conn
-	tls   *tls.Conn // over below; nil without TLS
+	tls   *tls.Conn // TLS over below; nil without TLS
 	below *lower
 }
 
@@ -42,8 +42,8 @@ func (h *reusing) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return h.probe(ctx, req, h)
 }
 
-// Release implements [probe.Releaser]. The connection is closed on a goroutine of its own, since
-// that may block: see [probe.CompatLinger].
+// Release implements [probe.Releaser]. A new goroutine closes the connection, because closing may block,
+// see [probe.CompatLinger].
 func (h *reusing) Release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +53,7 @@ func (h *reusing) Release() {
 	}
 }
 
-// keep keeps l until it was not used for idle. It returns false if l is not kept.
+// keep keeps l until it was unused for the duration idle. It returns false if it does not keep l.
 func (h *reusing) keep(l link, idle time.Duration) (ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +61,7 @@ func (h *reusing) keep(l link, idle time.Duration) (ok bool) {
 		return false
 	}
 	if l.below != nil {
-		l.below.Conn = l.raw // not that of the attempt, which counts its bytes
+		l.below.Conn = l.raw // drop the attempt's connection, which counts bytes
 	}
 	h.kept, h.until = l, time.Now().Add(idle)
 	if h.expiry == nil {
@@ -72,10 +72,10 @@ func (h *reusing) keep(l link, idle time.Duration) (ok bool) {
 	return true
 }
 
-// expire closes the connection if it was not used for too long.
+// expire closes the connection if it was unused for too long.
 func (h *reusing) expire() {
 	h.mu.Lock()
-	if time.Now().Before(h.until) { // it was used meanwhile
+	if time.Now().Before(h.until) { // used meanwhile
 		h.mu.Unlock()
 		return
 	}
@@ -85,8 +85,8 @@ func (h *reusing) expire() {
 	l.close()
 }
 
-// take returns the connection, if there is one to at in the network namespace in, on which nothing has arrived since the last
-// response: neither its end, nor a response that nobody has asked for.
+// take returns the kept connection if it leads to at in the network namespace in. Nothing may have arrived on
+// it since the last response, neither its end nor an unrequested response.
 func (h *reusing) take(at network.Endpoint, in *netns.Namespace) (l link, ok bool) {
 	h.mu.Lock()
 	l, h.kept = h.kept, link{}
@@ -110,7 +110,7 @@ func (l *link) close() {
 	}
 }
 
-// isQuiet reports whether nothing has arrived. It does not wait.
+// isQuiet reports whether nothing has arrived on the connection. It does not wait.
 func (l *link) isQuiet() bool {
 	var b [1]byte
 	var err error
@@ -124,13 +124,13 @@ func (l *link) isQuiet() bool {
 	return errors.Is(err, syscall.EAGAIN)
 }
 
-// lower is the connection below TLS. Each attempt sets its own, which counts its bytes.
+// lower is the connection below TLS. Each attempt replaces Conn by a connection that counts its bytes.
 type lower struct {
 	net.Conn
-	tries int // reads to make without waiting; 0 means that reads wait
+	tries int // number of reads without waiting; 0 means that reads wait
 }
 
-// maxTries bounds the messages of TLS that arrive between attempts, such as session tickets.
+// maxTries bounds the TLS messages that may arrive between attempts, such as session tickets.
 const maxTries = 16
 
 // Read implements [net.Conn].
@@ -146,7 +146,7 @@ func (l *lower) Read(b []byte) (int, error) {
 	return network.TryRead(l.Conn, b)
 }
 
-// maxIdle is how long a connection is kept without a period.
+// maxIdle is how long a connection is kept if the request has no period.
 const maxIdle = 90 * time.Second
 
 // idleOf returns how long the connection of an attempt is kept.
@@ -157,7 +157,7 @@ func idleOf(req *probe.Request) time.Duration {
 	return maxIdle
 }
 
-// end returns the end of the request.
+// end returns the last lines of the request.
 func (x *exchange) end() string {
 	if x.keeper != nil {
 		return keeping
@@ -165,7 +165,7 @@ func (x *exchange) end() string {
 	return closing
 }
 
-// take makes the kept connection that of the attempt. It returns false if there is none.
+// take uses the kept connection for the attempt. It returns false if there is none.
 func (x *exchange) take(ctx context.Context) (ok bool) {
 	if x.keeper == nil {
 		return false
@@ -173,7 +173,7 @@ func (x *exchange) take(ctx context.Context) (ok bool) {
 	if x.link, ok = x.keeper.take(x.at, netns.From(ctx)); !ok {
 		return false
 	}
-	if network, address := x.at.Dialed(); netns.CheckDial(ctx, network, address) != nil { // the connection outlives what allowed it; the dial tells why
+	if network, address := x.at.Dialed(); netns.CheckDial(ctx, network, address) != nil { // the guard refuses the target since the dial; a new dial returns the reason
 		x.link.close()
 		x.link = link{}
 		return false
@@ -187,14 +187,14 @@ func (x *exchange) take(ctx context.Context) (ok bool) {
 	return true
 }
 
-// isUnanswered reports whether a kept connection ended before the first byte of the response, as
-// when the server closes it just then.
+// isUnanswered reports whether a kept connection ended before the first byte of the response, for example
+// because the server closed it at the same time.
 func (x *exchange) isUnanswered(ctx context.Context) bool {
 	failed := errors.Join(x.writeErr, x.readErr)
 	return len(x.received) == 0 && failed != nil && !errors.Is(failed, os.ErrDeadlineExceeded) && ctx.Err() == nil
 }
 
-// restart closes the connection, so that the attempt can be made again.
+// restart closes the connection and resets x, so that the attempt can be made again.
 func (x *exchange) restart() {
 	x.stop()
 	_ = x.conn.Close()
@@ -203,7 +203,7 @@ func (x *exchange) restart() {
 	x.writeErr, x.readErr = nil, nil
 }
 
-// isWhole reports whether the server keeps the connection, and sent the response and nothing else.
+// isWhole reports whether the server keeps the connection open, and sent only the response.
 func (x *exchange) isWhole() bool {
 	r := &x.response
 	return x.readErr == nil && !r.http10 && !r.closing && r.end == len(x.received)

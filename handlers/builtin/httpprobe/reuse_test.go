@@ -26,14 +26,14 @@ import (
 // keptServer numbers its connections from 1, and records the requests.
 type keptServer struct {
 	port    int
-	respond func(c net.Conn, request int) (goOn bool) // request is the number on its connection
-	secure  *tls.Config                               // nil: without TLS
-	ended   chan struct{}                             // an element for each connection that the probe has closed
+	respond func(c net.Conn, request int) (goOn bool) // request counts the requests of a connection
+	secure  *tls.Config                               // nil means without TLS
+	ended   chan struct{}                             // receives an item for each connection that the probe closes
 
 	mu      sync.Mutex
 	conns   int
-	arrived []int // the connection of each request
-	closing int   // requests with Connection: close
+	arrived []int // number of the connection, for each request
+	closing int   // number of requests with Connection: close
 }
 
 func serveKept(t *testing.T, secure *tls.Config, respond func(c net.Conn, request int) (goOn bool)) *keptServer {
@@ -74,7 +74,7 @@ func (s *keptServer) serve(c net.Conn) {
 	}
 }
 
-// want checks at which connections the requests arrived.
+// want checks the numbers of the connections over which the requests arrived.
 func (s *keptServer) want(t *testing.T, conns ...int) {
 	t.Helper()
 	s.mu.Lock()
@@ -84,7 +84,7 @@ func (s *keptServer) want(t *testing.T, conns ...int) {
 	}
 }
 
-// probe returns a handler that probes s with a config, and beside it what is given.
+// probe returns a handler that probes s. more is appended to the JSON of its config.
 func (s *keptServer) probe(t *testing.T, cfg httpprobe.Config, more string) probe.Handler {
 	t.Helper()
 	scheme := "HTTP"
@@ -98,7 +98,7 @@ func (s *keptServer) probe(t *testing.T, cfg httpprobe.Config, more string) prob
 
 const reuse = `,"connection":"reuse"`
 
-// says returns a server's answer to all requests.
+// says returns a respond function that sends the same answer to all requests.
 func says(parts ...string) func(net.Conn, int) bool {
 	return func(c net.Conn, _ int) bool {
 		writes(parts...)(c)
@@ -106,7 +106,7 @@ func says(parts ...string) func(net.Conn, int) bool {
 	}
 }
 
-// once is says for the first request of a connection. Then next is called.
+// once is like says for the first request of a connection, and then calls next.
 func once(answer string, next func(net.Conn)) func(net.Conn, int) bool {
 	return func(c net.Conn, request int) bool {
 		if request > 1 {
@@ -130,13 +130,13 @@ func reset(c net.Conn) {
 
 func TestReuse(t *testing.T) {
 	const success, failure = probe.Success, probe.Failure
-	const timeout = probe.Unknown // a failure by the timeout, which is short for these attempts alone
+	const timeout = probe.Unknown // stands for a Failure at the deadline; only these attempts have a short timeout
 	certified := &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"http/1.1"}}
 	for _, c := range []struct {
 		name    string
 		respond func(net.Conn, int) bool
-		conns   []int          // of the requests
-		results []probe.Result // of the attempts
+		conns   []int          // connections of the requests
+		results []probe.Result // results of the attempts
 	}{
 		{"length", says(okKept), []int{1, 1, 1}, []probe.Result{success, success, success}},
 		{"length in parts", says("HTTP/1.1 200 OK\r\nContent-Le", "ngth: 2\r\nConnection: Keep-Alive\r\n\r\no", "k"), []int{1, 1, 1}, []probe.Result{success, success, success}},
@@ -193,7 +193,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestReuseIgnoresLateAnswer sends a second answer between two attempts, as servers do that close
+// TestReuseIgnoresLateAnswer sends a second answer between two attempts. Some servers do so: they close
 // an idle connection with status 408.
 func TestReuseIgnoresLateAnswer(t *testing.T) {
 	certified := &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
@@ -282,7 +282,7 @@ func TestReuseAtAnotherEndpoint(t *testing.T) {
 	s.want(t, 1, 1, 2)
 }
 
-// A connection that is kept is not used after its target has become one that the guard refuses.
+// TestReuseAsksTheGuard checks that a kept connection is not used if the guard now refuses its target.
 func TestReuseAsksTheGuard(t *testing.T) {
 	s := serveKept(t, nil, says(okKept))
 	h, err := httpprobe.New(httpprobe.Config{}).Bind(httpprobe.Action{Port: s.port, Reuse: true})
@@ -323,7 +323,7 @@ func TestReuseByOneAttemptAtATime(t *testing.T) {
 		})
 	}
 	attempts.Wait()
-	<-s.ended // one of them is kept
+	<-s.ended // the other connection is kept
 	out, err := rig.Attempt(t, h, probe.Request{}, time.Minute)
 	rig.Want(t, out, err, probe.Success, "ok")
 	if len(s.arrived) != 3 || s.conns != 2 {
@@ -341,14 +341,14 @@ func TestTracedAttemptReusesConnection(t *testing.T) {
 	s.want(t, 1, 1, 1)
 }
 
-// TestReuseOfOtherConnections uses connections of a dial function of the embedder.
+// TestReuseOfOtherConnections uses connections from the embedder's dial function.
 func TestReuseOfOtherConnections(t *testing.T) {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	hidden := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
-		return struct{ net.Conn }{conn}, err // no syscall.Conn
+		return struct{ net.Conn }{conn}, err // hides the methods of syscall.Conn
 	}
 	for name, c := range map[string]struct {
 		dial  func(context.Context, string, string) (net.Conn, error)
@@ -391,7 +391,7 @@ func TestReuseOverHTTP2IsFresh(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionEnds checks when a connection is closed that no attempt uses.
+// TestKeptConnectionEnds checks when an unused connection is closed.
 func TestKeptConnectionEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		period time.Duration

@@ -68,7 +68,7 @@ func TestBodyOfSuccessNotShown(t *testing.T) {
 
 func TestHangingBodyShownInPart(t *testing.T) {
 	port := rig.Peer(t, func(c net.Conn) {
-		_, _ = bufio.NewReader(c).ReadString('\n') // an answer before the request is another error
+		_, _ = bufio.NewReader(c).ReadString('\n') // an answer before the request would be another error
 		_, _ = io.WriteString(c, "HTTP/1.1 503 x\r\nContent-Length: 99\r\n\r\nstarting")
 		rig.Silent(c)
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 )
 
-// afterDial returns the step after the dial.
+// afterDial returns the step that follows the dial.
 func (x *exchange) afterDial() network.Step {
 	if x.https {
 		return network.StepTLS
@@ -17,8 +17,8 @@ func (x *exchange) afterDial() network.Step {
 	return network.StepHTTP
 }
 
-// handshake makes the TLS handshake of net/http, without its goroutine. It returns false if the
-// handshake failed, or agreed on HTTP/2 and net/http has to send the request.
+// handshake makes the same TLS handshake as net/http, without a goroutine. It returns false if the handshake
+// failed, or if it negotiated HTTP/2 and net/http must send the request.
 func (x *exchange) handshake(ctx context.Context) (ok bool) {
 	network.NoDelay(x.conn)
 	over := x.conn
@@ -26,7 +26,7 @@ func (x *exchange) handshake(ctx context.Context) (ok bool) {
 		x.link.below = &lower{Conn: x.conn}
 		over = x.link.below
 	}
-	conn := tls.Client(over, x.tls) // an IP address is no server name
+	conn := tls.Client(over, x.tls) // the host is an IP address, so no server name is sent
 	inTime := func() bool { return true }
 	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > handshakeTimeout {
 		raw := x.conn
@@ -51,13 +51,13 @@ func (x *exchange) handshake(ctx context.Context) (ok bool) {
 	return !x.http2 || x.lines.fields != nil
 }
 
-// isIP reports whether host is an IP address. In the handshake, a name is sent.
+// isIP reports whether host is an IP address. A TLS handshake sends only names.
 func isIP(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil
 }
 
-// errHandshakeTimeout is the error of net/http for a handshake that takes too long.
+// errHandshakeTimeout is net/http's error for a handshake that takes too long.
 type errHandshakeTimeout struct{}
 
 func (errHandshakeTimeout) Error() string   { return "net/http: TLS handshake timeout" }

@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// certificate returns one of a test server.
+// certificate returns the certificate of a test server.
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	s := httptest.NewTLSServer(http.NotFoundHandler())
@@ -27,9 +27,8 @@ func certificate(t *testing.T) tls.Certificate {
 	return s.TLS.Certificates[0]
 }
 
-// sameTLSAnswer checks that net/http answers as the lean path does, at a server that calls serve
-// with each connection. A server that hangs ends the attempt; no other one may come near its
-// timeout.
+// sameTLSAnswer checks that net/http and the lean path return the same outcome, at a server that calls
+// serve with each connection. With hangs, the attempt is expected to time out, so the timeout is short.
 func sameTLSAnswer(t *testing.T, serve func(net.Conn), hangs bool) answer {
 	t.Helper()
 	port := rig.Peer(t, func(c net.Conn) {
@@ -48,7 +47,7 @@ func sameTLSAnswer(t *testing.T, serve func(net.Conn), hangs bool) answer {
 		if got.Outcome, err = rig.Attempt(t, by(h), probe.Request{}, timeout); err != nil {
 			got.Err = err.Error()
 		}
-		got.Outcome.Details = "" // has times
+		got.Outcome.Details = "" // contains durations
 		return got
 	}
 	got := ask(rig.Traced)
@@ -58,7 +57,7 @@ func sameTLSAnswer(t *testing.T, serve func(net.Conn), hangs bool) answer {
 	return got
 }
 
-// overTLS returns a server that answers one request by respond.
+// overTLS returns a server with TLS that answers one request with respond.
 func overTLS(cfg *tls.Config, respond func(net.Conn)) func(net.Conn) {
 	return func(c net.Conn) {
 		s := tls.Server(c, cfg)
@@ -71,13 +70,13 @@ func overTLS(cfg *tls.Config, respond func(net.Conn)) func(net.Conn) {
 	}
 }
 
-func TestHandshakeIsThatOfNetHTTP(t *testing.T) {
+func TestHandshakeMatchesNetHTTP(t *testing.T) {
 	with := certificate(t)
 	http1 := &tls.Config{Certificates: []tls.Certificate{with}, NextProtos: []string{"http/1.1"}}
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 	for name, c := range map[string]struct {
 		serve func(net.Conn)
-		want  string // in the output
+		want  string // part of the output
 		hangs bool
 	}{
 		"http/1.1":           {overTLS(http1, writes(ok)), "ok", false},
@@ -105,7 +104,7 @@ func TestHandshakeIsThatOfNetHTTP(t *testing.T) {
 	}
 }
 
-func TestHandshakeTimeoutIsThatOfNetHTTP(t *testing.T) {
+func TestHandshakeTimeoutMatchesNetHTTP(t *testing.T) {
 	ask := func(by func(probe.Handler) probe.Handler) (got answer) {
 		synctest.Test(t, func(t *testing.T) {
 			dial := func(context.Context, string, string) (net.Conn, error) {
@@ -132,7 +131,7 @@ func TestHandshakeTimeoutIsThatOfNetHTTP(t *testing.T) {
 	}
 }
 
-func TestClientHelloIsThatOfNetHTTP(t *testing.T) {
+func TestClientHelloMatchesNetHTTP(t *testing.T) {
 	hellos := make(chan *tls.ClientHelloInfo, 1)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
 	s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

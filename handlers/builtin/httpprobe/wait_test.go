@@ -37,7 +37,7 @@ func TestHTTPHangIsExplained(t *testing.T) {
 			drip(c, "HTTP/1.1 200 OK\r\nX-A: ", 20*time.Millisecond)
 		}},
 		{"no body", "HTTP", `^body tcp .*: ` + took + `status 200; the body is not finished; .* 38 received, the last \d+ms ago$`, func(c net.Conn) {
-			_, _ = bufio.NewReader(c).ReadString('\n') // an answer before the request is another error
+			_, _ = bufio.NewReader(c).ReadString('\n') // an answer before the request would be another error
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
 			rig.Silent(c)
 		}},

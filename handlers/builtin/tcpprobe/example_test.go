@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A port that takes connections is a success.
+// ExampleHandler_Bind probes a port that accepts connections.
 func ExampleHandler_Bind() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package tcpprobe has the tcp handler of the kubelet: a target to which a connection can be made
-// is a Success.
+// Package tcpprobe has the tcp handler of the kubelet. A probe is a Success if it can connect to the
+// target.
 package tcpprobe
 
 import (
@@ -15,14 +15,15 @@ import (
 
 // Config configures a [Handler]. The zero value is ready to use.
 type Config struct {
-	// DialContext makes every connection; nil means a [net.Dialer]. The network is
-	// "tcp", or "unix" for a target that is a socket.
+	// DialContext makes every connection. Nil means a [net.Dialer]. The network is "tcp", or "unix"
+	// if the target is a socket.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Compat turns fixes off: [probe.CompatLinger], [probe.CompatHostTrouble] and [probe.CompatPortNumbers].
+	// Compat restores behaviours of the kubelet. These switches have an effect: [probe.CompatLinger],
+	// [probe.CompatHostTrouble] and [probe.CompatPortNumbers].
 	Compat probe.Compat
 }
 
-// Handler is the tcp handler. It sends and reads nothing. One Handler serves any number of probes.
+// Handler is the tcp handler. It neither sends nor reads data. One Handler serves any number of probes.
 type Handler struct {
 	connector *network.Connector
 }
@@ -34,12 +35,12 @@ func New(cfg Config) *Handler {
 	return &Handler{network.NewConnector(cfg.DialContext, cfg.Compat)}
 }
 
-// Action is what one probe connects to. The zero value connects to the target of the request.
+// Action is the configuration of one probe. The zero value connects to the target of the request.
 type Action struct {
 	// Host is a name, or an IP address without brackets. Empty means the host of
 	// [probe.Request.Target], or the pod's IP.
 	Host string
-	// Port is from 1 to 65535. 0 means PortName, and without one the port of
+	// Port is from 1 to 65535. 0 means PortName, or if that is empty the port of
 	// [probe.Request.Target].
 	Port int
 	// PortName is the name of a port of [probe.Request.Container]. With [probe.CompatPortNumbers] it may be a
@@ -58,7 +59,7 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 
 // Prepare binds the handler to config, the JSON of a v1.TCPSocketAction.
 func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
-	type TCPSocketAction struct { // errors name it as those of the Kubernetes API do
+	type TCPSocketAction struct { // named as in the Kubernetes API, because errors show the name
 		Port action.Port `json:"port"`
 		Host string      `json:"host"`
 	}
@@ -104,7 +105,7 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	return out, failed
 }
 
-// traced is Probe with a tracer.
+// traced is like Probe, and traces the attempt.
 func (h *bound) traced(ctx context.Context, at network.Endpoint, req *probe.Request) (probe.Outcome, error) {
 	p := &network.Progress{Uncounted: true, Traced: true}
 	conn, err := p.Connect(ctx, h.connector, at, network.StepDone)
@@ -114,11 +115,11 @@ func (h *bound) traced(ctx context.Context, at network.Endpoint, req *probe.Requ
 	return out, failed
 }
 
-// judge returns the answer for the result of a dial, and closes the connection.
+// judge returns the outcome for the result of a dial, and closes the connection.
 func judge(ctx context.Context, conn net.Conn, err error) (probe.Outcome, error) {
 	if err != nil {
 		return network.Verdict(ctx, err, err.Error())
 	}
-	_ = conn.Close() // the target has accepted the connection, which is all that the probe tests
+	_ = conn.Close() // the probe tests only that the target accepts connections
 	return probe.Outcome{Result: probe.Success}, nil
 }

@@ -116,7 +116,7 @@ func TestTCPOfOtherTargets(t *testing.T) {
 	})
 }
 
-// lingerer records the SO_LINGER that is set.
+// lingerer records the value of SO_LINGER.
 type lingerer struct {
 	net.Conn
 	seconds chan int

@@ -174,7 +174,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// fake is a plugin that was loaded.
+// fake is a loaded plugin.
 type fake struct {
 	probe.Handler
 	closed bool

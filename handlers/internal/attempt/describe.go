@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// URLOf returns the field url of the config of a plugin, without its query: an agent shows no values of the
-// configs of plugins, and a query is the place of tokens. It is "" if there is none that can be shown.
+// URLOf returns the field url of a plugin's config without the query, because queries often contain
+// tokens. It returns "" if there is no URL that can be shown.
 func URLOf(config []byte) string {
 	var fields map[string]json.RawMessage
 	var text string
@@ -20,7 +20,7 @@ func URLOf(config []byte) string {
 	return ShownURL(text)
 }
 
-// ShownURL returns a field url without its query; "" for one that cannot be shown.
+// ShownURL returns a URL without its query, or "" if it cannot be shown.
 func ShownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" {
@@ -30,8 +30,8 @@ func ShownURL(text string) string {
 	return u.String()
 }
 
-// Describe returns what an attempt of the plugin called name probes, for [probe.Describer]: its target, or
-// a URL of its config, see [URLOf]. A URL without a host is of the target, as of the plugin httpcheck.
+// Describe describes an attempt of the plugin called name, for [probe.Describer]. It contains the target
+// or text, a result of [URLOf]. If text has no host, the target's is used, as in the plugin httpcheck.
 func Describe(name, text string, req *probe.Request) string {
 	where := req.Target.Address()
 	if text != "" {

@@ -28,8 +28,8 @@ func ProtocolError(format string, args ...any) error {
 	return &probe.Error{Reason: probe.ReasonProtocol, Err: fmt.Errorf(format, args...)}
 }
 
-// LoadError returns err, the error of a plugin that could not be loaded, with the plugin's name. An
-// error without a reason gets [probe.ReasonInstantiate].
+// LoadError adds the plugin's name to err, the error of a failed load. An error without a reason gets
+// [probe.ReasonInstantiate].
 func LoadError(name string, err error) error {
 	if _, ok := errors.AsType[*probe.Error](err); !ok {
 		err = &probe.Error{Reason: probe.ReasonInstantiate, Err: err}
@@ -37,7 +37,7 @@ func LoadError(name string, err error) error {
 	return Named(name, err)
 }
 
-// Named returns err with the name of the plugin that it comes from, nil for nil.
+// Named adds the name of a plugin to err. It returns nil if err is nil.
 func Named(name string, err error) error {
 	if err == nil {
 		return nil

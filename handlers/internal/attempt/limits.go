@@ -22,10 +22,11 @@ func (h *Hits) Counts() map[plugin.LimitName]uint64 {
 	return counts
 }
 
-// Once is the set of limits that one attempt has hit. Each counts once an attempt.
+// Once is the set of limits that one attempt has hit. A limit counts once per attempt.
 type Once uint32
 
-// Add counts a limit in hits when the attempt hits it for the first time, and reports that.
+// Add records that the attempt hit a limit. If it is the first time, Add counts the limit in hits and
+// returns true.
 func (o *Once) Add(limit int, hits *Hits) (first bool) {
 	if *o&(1<<limit) != 0 {
 		return false
@@ -35,10 +36,10 @@ func (o *Once) Add(limit int, hits *Hits) (first bool) {
 	return true
 }
 
-// Log counts the log of one attempt. It belongs to one goroutine.
+// Log counts the log lines and bytes of one attempt. It is not safe for concurrent use.
 type Log struct{ lines, bytes int }
 
-// Full reports whether a limit of the log is reached. Then it calls hit with the limit.
+// Full reports whether a limit of the log is reached. If so, it calls hit with the index of the limit.
 func (l *Log) Full(limits *plugin.Limits, hit func(limit int)) bool {
 	switch {
 	case l.lines >= limits.LogLines:
@@ -51,8 +52,8 @@ func (l *Log) Full(limits *plugin.Limits, hit func(limit int)) bool {
 	return true
 }
 
-// Add counts a line and returns it, cut to the limit of the log. It redacts a line before it cuts
-// it: the rest of a cut secret would not be found.
+// Add counts a line and returns it, cut to the limit of the log. It redacts the line before the cut,
+// because the rest of a cut secret could not be found.
 func (l *Log) Add(line string, limits *plugin.Limits, redact func(string) string, hit func(limit int)) string {
 	if room := limits.LogBytes - l.bytes; len(line) > room {
 		hit(plugin.LimitLogBytes)

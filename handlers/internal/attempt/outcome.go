@@ -30,12 +30,12 @@ func DecodeResult(doc []byte, strict bool) (abi.Result, error) {
 	return abi.DecodeResult(doc)
 }
 
-// Outcome returns the outcome of an attempt that the plugin has answered with a code and a result
-// document. It cuts or drops what exceeds limits, and calls hit with the limit. A negative code is
-// an error with [probe.ReasonGuest].
+// Outcome returns the outcome of an attempt from the plugin's answer, a code and a result document. It
+// cuts or drops parts that exceed limits, and calls hit with the index of each such limit. A negative
+// code is an error with [probe.ReasonGuest].
 func Outcome(req *probe.Request, code int, answer *abi.Result, limits *plugin.Limits, hit func(limit int)) (probe.Outcome, error) {
 	message, details, metrics := cut(req, answer.Message, limits, hit), answer.Details, answer.Metrics
-	if len(details) > limits.Message { // half an object cannot be decoded
+	if len(details) > limits.Message { // dropped, because a cut object cannot be decoded
 		hit(plugin.LimitMessage)
 		details = nil
 	}
@@ -61,14 +61,14 @@ func Outcome(req *probe.Request, code int, answer *abi.Result, limits *plugin.Li
 	return out, nil
 }
 
-// ofTargets are the reasons that a plugin can give a Failure. The others are the host's to say.
+// ofTargets are the reasons that a plugin can set for a Failure. Only the host can set others.
 var ofTargets = []probe.Reason{
 	probe.ReasonDNS, probe.ReasonConnectRefused, probe.ReasonConnectTimeout, probe.ReasonTLS, probe.ReasonHTTPStatus,
 	probe.ReasonBody, probe.ReasonDeadline, probe.ReasonExecExit, probe.ReasonProtocol,
 }
 
-// cut cuts a message to its limit. It removes secrets before: the rest of a cut secret would not be
-// found.
+// cut cuts a message to its limit. It redacts secrets before the cut, because the rest of a cut secret
+// could not be found.
 func cut(req *probe.Request, message string, limits *plugin.Limits, hit func(limit int)) string {
 	if len(message) <= limits.Message {
 		return message
@@ -77,9 +77,9 @@ func cut(req *probe.Request, message string, limits *plugin.Limits, hit func(lim
 	return clip.Bytes(req.Redacted(message), limits.Message)
 }
 
-// FailureOf returns the Failure that the error policy failure makes of err. ok is false if the
-// policy is another one, if the attempt is not the last of its tick, or if err does not mean that
-// the plugin broke down.
+// FailureOf returns a Failure in place of err if the error policy is "failure". ok is false if the policy
+// is another one, if the attempt is not the last of its tick, or if err does not mean that the plugin is
+// broken.
 func FailureOf(m *plugin.Manifest, req *probe.Request, err error) (out probe.Outcome, ok bool) {
 	if m.ErrorPolicy != plugin.PolicyFailure || req.Attempt < probe.MaxAttempts {
 		return probe.Outcome{}, false
@@ -92,8 +92,8 @@ func FailureOf(m *plugin.Manifest, req *probe.Request, err error) (out probe.Out
 	}
 }
 
-// TimedOut returns the outcome of an attempt whose deadline has come. took is its time, for an
-// attempt without a timeout of its own.
+// TimedOut returns the outcome of an attempt that reached its deadline. took is its duration, which is
+// shown if the request has no timeout.
 func TimedOut(req *probe.Request, took time.Duration) probe.Outcome {
 	return probe.TimedOut(cmp.Or(req.Spec.Timeout, took.Round(time.Millisecond)))
 }

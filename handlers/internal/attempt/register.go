@@ -12,14 +12,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Loaded is a plugin that was loaded.
+// Loaded is a loaded plugin.
 type Loaded interface {
 	probe.Handler
 	io.Closer
 }
 
-// RegisterAll loads the plugins that were found and registers each in a [quarantine.Handler]. It
-// loads the others even if one fails. The errors name the plugin.
+// RegisterAll loads the plugins in found and registers each in a [quarantine.Handler]. If a plugin fails,
+// the others are still loaded. The error joins the errors of all plugins, each with its name.
 func RegisterAll[H Loaded](ctx context.Context, reg *handlers.Registry, found []plugin.Found, load func(context.Context, plugin.Found) (H, error)) error {
 	var errs []error
 	for _, f := range found {

@@ -9,12 +9,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Plugin is what the requests of one plugin have in common.
+// Plugin has the values that all requests of one plugin share.
 type Plugin struct {
 	Manifest    *plugin.Manifest
 	Digest      string
 	HostVersion string
-	Features    []string // its capabilities
+	Features    []string // the plugin's capabilities
 }
 
 // Request returns the request document of an attempt.

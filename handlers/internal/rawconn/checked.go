@@ -6,8 +6,9 @@ import (
 	"net"
 )
 
-// Checked returns dial, a function of the embedder, as one that returns a connection or an error. Without
-// either, what closes the connection at the end of the context would panic, in a goroutine of its own.
+// Checked wraps dial, a function of the embedder. If dial returns neither a connection nor an error, the
+// wrapper returns an error. Otherwise the goroutine that closes the connection at the end of the context
+// would panic.
 func Checked(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

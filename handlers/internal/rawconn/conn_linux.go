@@ -1,5 +1,5 @@
-// Package rawconn has TCP connections on raw descriptors, which cost less than those of package net
-// if they are used briefly: a few bytes each way, with a process that answers soon.
+// Package rawconn has TCP connections on raw descriptors. They cost less than the connections of package
+// net for short exchanges: a few bytes each way, with a peer that answers soon.
 package rawconn
 
 import (
@@ -20,25 +20,26 @@ import (
 	"github.com/daeace23/prober/handlers/netns"
 )
 
-// Conn is a TCP connection whose descriptor is registered with Go's poller when it has to wait for
-// the first time. A connection to a process of the same host is often made, and closed, without
-// that. It is safe for concurrent use.
+// Conn is a TCP connection. Its descriptor is registered with Go's poller only when the connection must
+// wait for the first time. A connection to a process on the same host often never needs that. It is safe
+// for concurrent use.
 type Conn struct {
 	remote netip.AddrPort
 	file   atomic.Pointer[os.File] // nil until the first wait
 
 	mu      sync.Mutex
 	fd      int // -1 once it belongs to file or is closed
-	tries   int // calls of try with ctx
+	tries   int // number of calls of try with ctx
 	ctx     context.Context
-	unwatch func() bool // of ctx; nil until the first wait
+	unwatch func() bool // stops watching ctx; nil until the first wait
 }
 
 var _ net.Conn = (*Conn)(nil)
 
-// Dial makes a connection to at, in the network namespace of ctx. Its waits, like that for the
-// connection, end with ctx. Errors are those of a [net.Dialer]. known is false if at needs one: an address of a zone, or an unspecified one,
-// for which the kernel takes a loopback address, and package net tries both families.
+// Dial makes a connection to at in the network namespace of ctx. The dial and all later waits of the
+// connection end with ctx. Errors are the same as those that a [net.Dialer] returns. known is false if at
+// needs a net.Dialer: an address with a zone, or an unspecified address, for which package net tries
+// loopback addresses of both families.
 func Dial(ctx context.Context, at netip.AddrPort) (conn *Conn, known bool, err error) {
 	if !at.IsValid() || at.Addr().Zone() != "" || at.Addr().Unmap().IsUnspecified() {
 		return nil, false, nil
@@ -53,8 +54,8 @@ func dial(ctx context.Context, from Origin, remote netip.AddrPort) (conn *Conn, 
 		return nil, dialError(remote, asNet(err))
 	}
 	conn, err = dialOnce(ctx, from, remote)
-	// What net.Dialer does: a connection to a port nobody listens at can meet itself, if the
-	// kernel chooses the same port for its other end.
+	// As in net.Dialer: a connection to a local port without a listener can connect to itself, if the kernel
+	// chooses the same port for the local end.
 	for i := 0; i < 2 && (err == nil && conn.meetsItself() || errors.Is(err, syscall.EADDRNOTAVAIL)); i++ {
 		if err == nil {
 			_ = conn.Close()
@@ -75,8 +76,8 @@ func dialOnce(ctx context.Context, from Origin, remote netip.AddrPort) (*Conn, e
 		return nil, err
 	}
 	c := &Conn{remote: remote, fd: fd, ctx: ctx}
-	// The first call begins, and each further one tells how far it is. Between processes of one
-	// host the second usually finds the connection made.
+	// The first call starts the connection, and each further call returns its state. Between processes of one
+	// host, the second call usually finds the connection established.
 	if err = syscall.Connect(fd, to); err == syscall.EINPROGRESS {
 		if err = syscall.Connect(fd, to); err == syscall.EALREADY {
 			err = c.await(to)
@@ -112,14 +113,14 @@ func (c *Conn) await(to syscall.Sockaddr) error {
 		}
 		return true
 	})
-	if err != nil { // the end of ctx
+	if err != nil { // ctx has ended
 		return asNet(cmp.Or(c.ctx.Err(), context.DeadlineExceeded))
 	}
 	return failed
 }
 
-// registered returns the file of c, with which it can wait. The first call registers the
-// descriptor, and makes the end of ctx the end of every wait.
+// registered returns the file of c, which can wait. The first call registers the descriptor with the
+// poller, and arranges that every wait ends with ctx.
 func (c *Conn) registered() (*os.File, error) {
 	if file := c.file.Load(); file != nil {
 		return file, nil
@@ -139,13 +140,13 @@ func (c *Conn) registered() (*os.File, error) {
 	return file, nil
 }
 
-// watchLocked makes the end of ctx the end of every wait.
+// watchLocked arranges that every wait ends with ctx.
 func (c *Conn) watchLocked(file *os.File) {
 	c.unwatch = context.AfterFunc(c.ctx, func() { _ = file.SetDeadline(longAgo) })
 }
 
-// Until makes what waits on c return when ctx ends, with an error that matches
-// [os.ErrDeadlineExceeded]. stop ends that; it returns false if ctx has ended.
+// Until makes waiting calls of c return when ctx ends, with an error that matches
+// [os.ErrDeadlineExceeded]. stop cancels this, and returns false if ctx has ended.
 func (c *Conn) Until(ctx context.Context) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,8 +161,8 @@ func (c *Conn) Until(ctx context.Context) (stop func() bool) {
 	return c.Release
 }
 
-// Release makes c independent of its context. It returns false if that has ended, and so may end
-// what waits on c.
+// Release makes c independent of its context. It returns false if the context has ended, because calls of
+// c may then fail.
 func (c *Conn) Release() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +179,7 @@ func (c *Conn) releaseLocked() bool {
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.TryRead(b)
 	if err == syscall.EAGAIN {
-		// What the others have to do may take until the answer is there, which spares a wait.
+		// Other goroutines may run until the answer has arrived, which saves a wait.
 		runtime.Gosched()
 		n, err = c.TryRead(b)
 	}
@@ -200,8 +201,8 @@ func (c *Conn) waitRead(b []byte) (int, error) {
 	return n, err
 }
 
-// TryRead reads what c has received, without waiting. The error is [syscall.EAGAIN] if there is
-// nothing, and perhaps if c has waited before.
+// TryRead reads from c without waiting. The error is [syscall.EAGAIN] if there is nothing to read. It may
+// also be EAGAIN if c has waited before.
 func (c *Conn) TryRead(b []byte) (int, error) {
 	n, err := c.try(syscall.Read, b)
 	switch {
@@ -215,8 +216,8 @@ func (c *Conn) TryRead(b []byte) (int, error) {
 	return n, nil
 }
 
-// TryWrite writes as much of b as the system takes without waiting, whatever deadline and context c
-// has. The error is [syscall.EAGAIN] if that is nothing.
+// TryWrite writes as much of b as possible without waiting, regardless of c's deadline and context. The
+// error is [syscall.EAGAIN] if it wrote nothing.
 func (c *Conn) TryWrite(b []byte) (n int, err error) {
 	err = c.control(func(fd int) (err error) {
 		for err = syscall.EINTR; err == syscall.EINTR; {
@@ -250,17 +251,17 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return n + more, err
 }
 
-// maxTries is how many calls a context has before c is registered: a peer that always has bytes
-// ready would make it overlook the end of the context.
+// maxTries is the maximum number of calls of try before c is registered. Without a limit, a peer that
+// always has bytes ready could prevent c from noticing the end of its context.
 const maxTries = 64
 
-// try calls read or write without waiting. It returns EAGAIN if c has to wait, is registered or
-// is closed, or had all its tries.
+// try calls read or write without waiting. It returns EAGAIN if c must wait, is registered or closed, or
+// has made maxTries calls.
 func (c *Conn) try(call func(fd int, b []byte) (int, error), b []byte) (int, error) {
 	if c.file.Load() != nil {
 		return 0, syscall.EAGAIN
 	}
-	c.mu.Lock() // the descriptor stays open meanwhile
+	c.mu.Lock() // keeps the descriptor open
 	defer c.mu.Unlock()
 	if c.tries++; c.fd < 0 || c.tries > maxTries {
 		return 0, syscall.EAGAIN
@@ -319,15 +320,15 @@ func (c *Conn) setDeadline(t time.Time, set func(*os.File, time.Time) error) err
 	return nil
 }
 
-// SetLinger is that of a [net.TCPConn], for 0 and more seconds.
+// SetLinger is like SetLinger of a [net.TCPConn]. sec must not be negative.
 func (c *Conn) SetLinger(sec int) error {
 	return c.control(func(fd int) error {
 		return os.NewSyscallError("setsockopt", syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1, Linger: int32(sec)}))
 	})
 }
 
-// SetNoDelay is that of a [net.TCPConn]. Off is what a connection begins with: it is enough for
-// one that writes once.
+// SetNoDelay is like SetNoDelay of a [net.TCPConn], but the default is off, which suffices for
+// connections that write once.
 func (c *Conn) SetNoDelay(on bool) error {
 	value := 0
 	if on {
@@ -363,7 +364,7 @@ func (c *Conn) LocalAddr() net.Addr {
 	return nil
 }
 
-// local returns the address of this end.
+// local returns the local address.
 func (c *Conn) local() (local netip.AddrPort) {
 	_ = c.control(func(fd int) error {
 		name, err := syscall.Getsockname(fd)
@@ -380,7 +381,7 @@ func (c *Conn) local() (local netip.AddrPort) {
 
 func (c *Conn) meetsItself() bool { return c.local() == c.remote }
 
-// opError returns err as the error of an operation of a [net.TCPConn].
+// opError returns err in the form of an error of a [net.TCPConn].
 func (c *Conn) opError(op string, err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
@@ -388,7 +389,7 @@ func (c *Conn) opError(op string, err error) error {
 	switch errno, _ := err.(syscall.Errno); {
 	case errors.Is(err, os.ErrClosed):
 		err = net.ErrClosed
-	case errno == syscall.EAGAIN: // the poller has not taken the descriptor
+	case errno == syscall.EAGAIN: // the poller did not accept the descriptor
 		err = os.NewSyscallError("epoll_ctl", syscall.ENOSPC)
 	case errno != 0:
 		err = os.NewSyscallError(op, errno)
@@ -400,7 +401,7 @@ func dialError(remote netip.AddrPort, err error) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(remote), Err: err}
 }
 
-// asNet returns the error of a context as package net does for a dial.
+// asNet returns the error of a context in the form that package net returns from a dial.
 func asNet(err error) error {
 	switch err {
 	case context.DeadlineExceeded:
@@ -415,7 +416,7 @@ func asNet(err error) error {
 // dialEnd is the error of a dial whose context ended.
 type dialEnd struct {
 	text  string
-	cause error // of the context
+	cause error // the context's error
 }
 
 func (e dialEnd) Error() string   { return e.text }

@@ -13,9 +13,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Dial makes a connection to address as a [net.Dialer] does: network is "tcp" or "udp". Names are
-// looked up in the program's own network namespace. Several addresses of a name are tried one after
-// the other, each with its share of the remaining time. The connection outlives ctx.
+// Dial makes a connection to address, like a [net.Dialer]. network is "tcp" or "udp". Names are looked up
+// in the program's own network namespace. The addresses of a name are tried one after another, each with
+// its share of the remaining time. The end of ctx does not affect the returned connection.
 func (o Origin) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	addrs, err := resolve(ctx, network, address)
 	if err != nil {
@@ -32,7 +32,7 @@ func (o Origin) Dial(ctx context.Context, network, address string) (net.Conn, er
 	return nil, first
 }
 
-// traced is dialAddr that reports to the trace of ctx.
+// traced is like dialAddr, and reports to the httptrace of ctx.
 func (o Origin) traced(ctx context.Context, network string, at netip.AddrPort, left int) (net.Conn, error) {
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace != nil && trace.ConnectStart != nil {
@@ -59,7 +59,7 @@ func (o Origin) dialAddr(ctx context.Context, network string, at netip.AddrPort,
 	if err != nil {
 		return nil, err
 	}
-	if !conn.Release() { // it would be ended with ctx
+	if !conn.Release() { // ctx has ended
 		_ = conn.Close()
 		return nil, dialError(at, asNet(cmp.Or(ctx.Err(), context.DeadlineExceeded)))
 	}
@@ -83,7 +83,7 @@ func (o Origin) connectUDP(at netip.AddrPort) (net.Conn, error) {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), "udp")
-	defer func() { _ = file.Close() }()                                                            // the connection has a duplicate
+	defer func() { _ = file.Close() }()                                                            // the connection has a duplicate descriptor
 	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_BROADCAST, 1); err != nil { // as package net does
 		return nil, os.NewSyscallError("setsockopt", err)
 	}
@@ -119,7 +119,7 @@ func sockaddr(at netip.AddrPort) (family int, to syscall.Sockaddr) {
 	return syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}
 }
 
-// resolve returns the addresses of host:port, at least one.
+// resolve returns the addresses of host:port. Without an error there is at least one.
 func resolve(ctx context.Context, network, address string) (addrs []netip.AddrPort, err error) {
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
@@ -137,7 +137,7 @@ func resolve(ctx context.Context, network, address string) (addrs []netip.AddrPo
 	}
 	for _, ip := range ips {
 		switch ip = ip.Unmap(); {
-		case ip.Zone() != "": // the interfaces of another namespace have other numbers
+		case ip.Zone() != "": // interfaces have other indices in another namespace
 			return nil, &probe.Error{Reason: probe.ReasonHostResources, Err: &net.AddrError{Err: "an address with a zone cannot be dialled in another network namespace", Addr: host}}
 		case ip.IsUnspecified(): // as net.Dialer does
 			ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// TryRead reads what conn has received, without waiting. The error is [syscall.EAGAIN] if there is
-// nothing, [io.EOF] after the last byte, and [errors.ErrUnsupported] if conn is no [syscall.Conn].
+// TryRead reads from conn without waiting. The error is [syscall.EAGAIN] if there is nothing to read,
+// [io.EOF] after the last byte, and [errors.ErrUnsupported] if conn does not implement [syscall.Conn].
 func TryRead(conn net.Conn, b []byte) (n int, err error) {
 	receive := func(fd int) (err error) {
 		for err = syscall.EINTR; err == syscall.EINTR; {

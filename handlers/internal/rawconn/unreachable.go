@@ -10,9 +10,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Unreachable returns err, the error of a dial over TCP, with its true cause. [syscall.ENETUNREACH] may be the
-// answer of a router on the way: then it is a [*probe.Error] without a reason, and no fault of this host. It is
-// one if the host has no route either for a socket of UDP, which sends nothing to connect.
+// Unreachable distinguishes two causes of [syscall.ENETUNREACH] in err, the error of a TCP dial. If a
+// router on the path sent it, Unreachable returns a [*probe.Error] without a reason, because this host is
+// not at fault. If this host has no route, it returns err. To find out, it connects a UDP socket, which
+// sends nothing and fails only without a route.
 func Unreachable(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, address string, err error) error {
 	if !strings.HasPrefix(network, "tcp") || !errors.Is(err, syscall.ENETUNREACH) {
 		return err

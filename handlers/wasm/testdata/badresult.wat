@@ -1,4 +1,4 @@
-;; Writes a result that is no JSON, and succeeds.
+;; Writes a result that is not valid JSON, and returns success.
 (module
   (import "prober_v1" "result_write" (func $result (param i32 i32) (result i32)))
   (memory (export "memory") 1)

@@ -1,4 +1,4 @@
-;; Reads from its target without an end, a byte at a time, and goes on after the end.
+;; Reads from its target byte by byte for ever, even after the end of the stream.
 (module
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (import "prober_v1_net" "read" (func $read (param i32 i32 i32 i32) (result i32)))

@@ -1,4 +1,4 @@
-;; Returns a number that means nothing.
+;; Returns a number that is no verdict.
 (module
   (memory (export "memory") 1)
   (func (export "probe") (result i32)

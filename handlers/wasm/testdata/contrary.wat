@@ -1,4 +1,4 @@
-;; Returns success, and writes a result that says failure.
+;; Returns success, but writes a result with failure.
 (module
   (import "prober_v1" "result_write" (func $result (param i32 i32) (result i32)))
   (memory (export "memory") 1)

@@ -1,4 +1,4 @@
-;; Counts its calls in memory: the first of an instance succeeds, a later one fails.
+;; Counts its calls in memory. The first call of an instance returns success, later calls failure.
 (module
   (memory (export "memory") 1)
   (func (export "probe") (result i32)

@@ -1,4 +1,4 @@
-;; Calls itself half a million times, and loops there without an end.
+;; Recurses half a million times, and then loops for ever.
 (module
   (memory (export "memory") 1)
   (func $deep (param i32) (result i32)

@@ -1,4 +1,4 @@
-;; Dials its target two times, and calls that a Failure.
+;; Dials its target twice, and returns failure.
 (module
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (memory (export "memory") 1)

@@ -1,5 +1,5 @@
-;; Dials the URL that its config names, and tells what became of it: the connection's
-;; info and success, or the error's text and failure.
+;; Dials the URL in its config. It returns the connection's info and success, or the text of the error
+;; and failure.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

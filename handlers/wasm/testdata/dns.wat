@@ -1,5 +1,5 @@
-;; Looks up the "req" of its config, waiting 50 ms at most for each byte of "short" where
-;; the config has it, and tells the answer, or the error.
+;; Looks up "req" of its config, and reports the answer or the error. If the config has "short", it waits
+;; at most 50 ms for each byte of it.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

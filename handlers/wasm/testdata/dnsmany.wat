@@ -1,4 +1,4 @@
-;; Looks up the "req" of its config until it may not any more, and tells why.
+;; Looks up "req" of its config until the host refuses, and reports the error.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

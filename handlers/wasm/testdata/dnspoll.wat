@@ -1,6 +1,5 @@
-;; Looks up the "req" of its config four times at once, and asks for the answers again and
-;; again without waiting, with a buffer that is too small at first. It tells the last
-;; answer, or the error.
+;; Starts four look-ups of "req" of its config, and reads the answers repeatedly without waiting. Its
+;; buffer is too small at first. It reports the last answer, or the error.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

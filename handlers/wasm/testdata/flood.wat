@@ -1,4 +1,4 @@
-;; Writes to stdout, logs, messages and metrics without an end.
+;; Writes to stdout, logs, messages and metrics for ever.
 (module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

@@ -1,4 +1,4 @@
-;; Counts its calls in a global: the first of an instance succeeds, a later one fails.
+;; Counts its calls in a global. The first call of an instance returns success, later calls failure.
 (module
   (memory (export "memory") 1)
   (global (mut i32) (i32.const 0))

@@ -1,4 +1,4 @@
-;; Returns an error of its own.
+;; Returns an error.
 (module
   (memory (export "memory") 1)
   (func (export "probe") (result i32)

@@ -1,4 +1,4 @@
-;; Dials its target without an end, and closes nothing.
+;; Dials its target for ever, without closing the connections.
 (module
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (memory (export "memory") 1)

@@ -1,4 +1,4 @@
-;; Dials its target and waits for an answer in the host, without a time-out.
+;; Dials its target and waits in a host call for an answer, without a timeout.
 (module
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (import "prober_v1_net" "read" (func $read (param i32 i32 i32 i32) (result i32)))

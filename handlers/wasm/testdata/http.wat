@@ -1,5 +1,5 @@
-;; Sends the request "req" of its config and tells the head of the answer, or its body
-;; where the config has a "body", or the error.
+;; Sends the request "req" of its config. It reports the head of the response, or the body if the config
+;; has "body", or the error.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

@@ -1,5 +1,5 @@
-;; Sends the request "req" of its config, waits 10 ms for the body of the answer, and ends
-;; without closing it.
+;; Sends the request "req" of its config, waits 10 ms for the body of the response, and returns without
+;; closing it.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1_http" "do" (func $do (param i32 i32 i32 i32) (result i32)))

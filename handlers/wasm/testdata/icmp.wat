@@ -1,5 +1,5 @@
-;; Sends the echo request "req" of its config, once, and once more for each byte of "more" where the
-;; config has it. It waits 50 ms at most for each byte of "short", and tells the last reply, or the error.
+;; Sends the echo request "req" of its config once, and once more for each byte of "more". It waits at
+;; most 50 ms for each byte of "short". It reports the last reply, or the error.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

@@ -1,4 +1,4 @@
-;; Loops for ever before it is ever asked.
+;; Loops for ever in _initialize.
 (module
   (memory (export "memory") 1)
   (func (export "_initialize")

@@ -1,6 +1,6 @@
-;; Appends its config's "add" to what it keeps under "k", and tells what was there; its
-;; config's "size" is the size of another value that it keeps. It returns its config's
-;; "code", as a number of one digit, or traps when that is 9, and returns -1 when 8.
+;; Appends "add" of its config to the value of the key "k", and reports the old value. "size" is the size
+;; of another value that it stores. It returns "code", a number of one digit. 9 makes it trap, and 8
+;; makes it return -1.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

@@ -1,7 +1,7 @@
-;; Dials its target and waits for an answer until the deadline. What it would do after it is
-;; what its config's "then" says, a number of one digit: 0 returns, 1 loops, 2 sleeps, 3
-;; dials and writes without an end, 4 says all that it can and keeps something, 5 traps, 6
-;; returns what is no result, 7 looks up a name and asks by HTTP. The host lets none of it happen.
+;; Dials its target and waits for an answer until the deadline. "then" of its config, a number of one
+;; digit, selects the code after the wait: 0 returns, 1 loops, 2 sleeps, 3 dials and writes for ever, 4
+;; writes to every output and to kv, 5 traps, 6 returns an invalid result, 7 makes a DNS look-up and an
+;; HTTP request. The host must not let this code run.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

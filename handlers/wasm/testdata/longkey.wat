@@ -1,4 +1,4 @@
-;; Asks for a path of the config that is too long, and succeeds if it is told so: -EINVAL.
+;; Reads a path of the config that is too long, and returns success if the result is -EINVAL.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)

@@ -1,4 +1,4 @@
-;; The smallest useful guest: says a word and succeeds.
+;; The smallest useful guest: sets a message and returns success.
 (module
   (import "prober_v1" "message" (func $message (param i32 i32)))
   (memory (export "memory") 1)

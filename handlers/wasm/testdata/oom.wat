@@ -1,4 +1,4 @@
-;; Takes memory until there is no more, and traps then, as a malloc would.
+;; Grows its memory until that fails, and then traps, as a malloc would.
 (module
   (memory (export "memory") 1)
   (func (export "probe") (result i32)

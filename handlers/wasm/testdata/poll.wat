@@ -1,5 +1,5 @@
-;; Waits for a descriptor without a time-out, which wazero takes for 292 years:
-;; poll_oneoff with one subscription, to writing to descriptor 1.
+;; Waits for a descriptor without a timeout: poll_oneoff with one subscription, for writing to
+;; descriptor 1. wazero sleeps for 292 years.
 (module
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)

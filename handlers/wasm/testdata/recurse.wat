@@ -1,4 +1,4 @@
-;; Calls itself without an end.
+;; Recurses for ever.
 (module
   (memory (export "memory") 1)
   (func $again (export "probe") (result i32)

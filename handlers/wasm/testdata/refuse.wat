@@ -1,4 +1,4 @@
-;; Refuses every config, and quotes its password.
+;; Refuses every config, with the config's password in the message.
 (module
   (import "prober_v1" "config_get" (func $config_get (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

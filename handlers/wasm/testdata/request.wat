@@ -1,4 +1,4 @@
-;; Tells its request.
+;; Reports its request document.
 (module
   (import "prober_v1" "request_read" (func $request (param i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

@@ -1,4 +1,4 @@
-;; Logs a short line without an end.
+;; Logs a short line for ever.
 (module
   (import "prober_v1" "log" (func $log (param i32 i32 i32)))
   (memory (export "memory") 1)

@@ -1,5 +1,5 @@
-;; Dials its target, reads a byte, starts TLS with the options of its config, sends a
-;; line and tells the answer; or tells the error.
+;; Dials its target, reads a byte, starts TLS with the options of its config, and sends a line. It reports
+;; the answer, or the error.
 (module
   (import "prober_v1" "config_get" (func $config (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "message" (func $message (param i32 i32)))

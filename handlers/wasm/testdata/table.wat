@@ -1,4 +1,4 @@
-;; Grows its table until it may not, and succeeds if that ended at 65,536 entries.
+;; Grows its table until that fails, and returns success if it then has 65,536 entries.
 (module
   (memory (export "memory") 1)
   (table 1 funcref)

@@ -1,5 +1,4 @@
-;; Logs the password of its config, in probe as well as in validate_config, and tries to
-;; dial it.
+;; Logs the password of its config in probe and in validate_config, and tries to dial it.
 (module
   (import "prober_v1" "config_get" (func $config_get (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "log" (func $log (param i32 i32 i32)))

@@ -1,4 +1,4 @@
-;; Dials its target with TLS, and writes more to it than a peer takes that does not read.
+;; Dials its target with TLS, and writes until the buffers of a peer that does not read are full.
 (module
   (import "prober_v1_net" "dial" (func $dial (param i32 i32 i32) (result i32)))
   (import "prober_v1_net" "write" (func $write (param i32 i32 i32 i32) (result i32)))

@@ -1,5 +1,5 @@
-;; Sends its target a datagram that is too long, which fails, then one of no bytes, and
-;; tells the error of a read.
+;; Sends its target a datagram that is too long, which fails, then an empty one. It reports the error of
+;; a read.
 (module
   (import "prober_v1" "message" (func $message (param i32 i32)))
   (import "prober_v1" "last_error" (func $error (param i32 i32) (result i32)))

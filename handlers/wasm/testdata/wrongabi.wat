@@ -1,4 +1,4 @@
-;; Speaks a version of the contract that does not exist.
+;; Declares a version of the contract that does not exist.
 (module
   (import "prober_v9" "message" (func $message (param i32 i32)))
   (memory (export "memory") 1)

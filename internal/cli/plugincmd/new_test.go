@@ -42,7 +42,7 @@ func TestNewPluginBuildsAndPassesTestsWithoutModuleProxy(t *testing.T) {
 	goTool(t, dir, "test", "./...")
 }
 
-// docs/plugin-authors.md builds the process and runs its cases.
+// docs/plugins/without-a-sandbox.md builds the process and runs its cases.
 func TestNewProcessIsCleanWithoutModuleProxy(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOFLAGS", "-trimpath") // the flags of prober's builds, so that the cache is used

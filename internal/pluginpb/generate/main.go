@@ -34,7 +34,7 @@ func generate(into string) error {
 	defer os.RemoveAll(tools)
 	args := []string{"--go_out=" + into, "--go_opt=paths=source_relative", "--go-grpc_out=" + into, "--go-grpc_opt=paths=source_relative"}
 	for name, module := range generators {
-		// Outside this module, which must not require the generators.
+		// Outside of this module, because the module must not require the generators.
 		build := exec.Command("go", "install", module)
 		build.Dir = tools
 		build.Env = append(os.Environ(), "GOBIN="+tools)

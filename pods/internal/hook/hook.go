@@ -31,11 +31,11 @@ const (
 type Hooks struct {
 	// Container has the named ports.
 	Container *v1.Container
-	// IP is the host of a request that names none.
+	// IP is the host of a request without a host.
 	IP string
-	// Hosts are the hosts that a request may name; nil allows all.
+	// Hosts has the allowed hosts of requests; nil allows all.
 	Hosts []string
-	// Exec runs a command in the container; nil: there is no way to.
+	// Exec runs a command in the container; nil: commands are errors.
 	Exec func(ctx context.Context, command []string) error
 }
 
@@ -51,13 +51,12 @@ func (k *Hooks) Run(ctx context.Context, h *v1.LifecycleHandler) error {
 	case h.Sleep != nil:
 		pace.Wait(ctx, nil, pace.Seconds(h.Sleep.Seconds))
 		return ctx.Err()
-	default: // a tcpSocket too: the kubelet has no such hook
+	default: // tcpSocket too, which the kubelet does not support in hooks
 		return errors.New("the hook has no handler")
 	}
 }
 
-// get sends the request of a hook, without a proxy. Every response is a success, also of a server whose
-// certificate is not valid.
+// get sends the request of a hook, without a proxy. Every response is a success. Certificates are not verified.
 func (k *Hooks) get(ctx context.Context, h *v1.HTTPGetAction) error {
 	req, err := k.request(ctx, h)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package api speaks to the API server of a cluster on behalf of one node: the pods of the node,
-// their conditions, events, evictions, commands and leases. It links the types of core/v1 alone, not
-// all of client-go's clientset. Read [Client] first; rest.go has how it connects, and errors.go what
-// its errors mean.
+// Package api is the client of one node for the API server of its cluster. It handles the pods of the node,
+// their conditions, events, evictions, commands and leases. It links only the types of core/v1, not the whole
+// clientset of client-go. Read [Client] first. rest.go makes the connection, and errors.go classifies errors.
 package api
 
 import (
@@ -28,20 +27,20 @@ type Pod struct {
 type Config struct {
 	Kubeconfig string // path; "": the service account of this pod
 	Context    string // of the kubeconfig; "": its current one
-	Node       string // name of the node; "" for a client that has none
+	Node       string // name of the node; "" for a client without one
 	UserAgent  string
 	Logger     *slog.Logger
 }
 
-// Client is a connection to the API server. It is safe for concurrent use. It limits no rates: its
-// users do. Every request but a watch ends after [RequestTimeout], or [ListTimeout].
+// Client is a connection to the API server. It is safe for concurrent use. It does not limit the rate of requests:
+// its users do. Every request except a watch ends after [RequestTimeout] or [ListTimeout].
 type Client struct {
 	node      string
 	namespace string
 	log       *slog.Logger
 	config    *rest.Config
 	core      *rest.RESTClient // JSON
-	lists     *rest.RESTClient // the same with protobuf
+	lists     *rest.RESTClient // core/v1 with protobuf
 	leases    *rest.RESTClient
 	owner     owner
 }

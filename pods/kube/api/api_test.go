@@ -28,8 +28,8 @@ var web = api.Pod{Namespace: "shop", Name: "web", UID: "web-uid"}
 
 func at(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(seconds, 0)) }
 
-// TestPodProbeMarkerDefect13 shows that a patch changes our conditions only: it reads nothing, and the
-// kubelet's conditions, which change meanwhile, stay as they are.
+// TestPodProbeMarkerDefect13 shows that a patch changes only prober's conditions. It needs no read before, and leaves
+// conditions that the kubelet changes meanwhile as they are.
 func TestPodProbeMarkerDefect13(t *testing.T) {
 	var p pod
 	p.stored = v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web-uid", ResourceVersion: "7"}, Status: v1.PodStatus{Conditions: []v1.PodCondition{
@@ -124,7 +124,7 @@ func TestEvictNamesPodAndGrace(t *testing.T) {
 	}
 }
 
-func TestPodsAreThoseOfTheNodeInProtobuf(t *testing.T) {
+func TestPodsOfNodeAreListedInProtobuf(t *testing.T) {
 	list := &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}}
 	list.SetGroupVersionKind(v1.SchemeGroupVersion.WithKind("PodList"))
 	scheme := runtime.NewScheme()
@@ -180,7 +180,7 @@ func TestRenewLeaseCreatesIt(t *testing.T) {
 	}
 	renew()
 	renew()
-	exists, uid = false, "second" // the node was deleted, its lease with it, and is back
+	exists, uid = false, "second" // the node was deleted with its lease, and added again
 	renew()
 	var got []string
 	for _, r := range s.requests {
@@ -199,7 +199,7 @@ func TestRenewLeaseCreatesIt(t *testing.T) {
 	}
 }
 
-// A node that cannot be read owns nothing, and its agent lives nonetheless.
+// If the node cannot be read, its lease is renewed without an owner.
 func TestRenewLeaseWithoutNode(t *testing.T) {
 	c, s := connect(t, func(w http.ResponseWriter, r request) {
 		if strings.HasPrefix(r.path, "/api/v1/nodes/") {

@@ -13,12 +13,12 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// MaxOutput is the most bytes that are kept of stdout, and of stderr. The rest is read and dropped.
+// MaxOutput is the maximum number of bytes that are kept of stdout and of stderr each. The rest is discarded.
 const MaxOutput = 16 << 10
 
-// Exec runs cmd in a container through the API server, and returns its stdout and then its stderr, and
-// its exit code. The error means that the command could not be run, or that ctx ended it. A command
-// that ctx has ended may go on in the container. The UID is not checked: the API has no way to.
+// Exec runs cmd in a container through the API server. It returns its stdout followed by its stderr, and its
+// exit code. An error means that the command could not be run, or that ctx ended. After the end of ctx the
+// command may continue in the container. The UID is not checked, since the API does not offer it.
 func (c *Client) Exec(ctx context.Context, pod Pod, container string, cmd []string) (output []byte, exitCode int, err error) {
 	executor, err := c.executor(pod, container, cmd)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Client) Exec(ctx context.Context, pod Pod, container string, cmd []stri
 	return output, 0, nil
 }
 
-// executor returns one that uses WebSockets, or SPDY where the API server has none.
+// executor returns an executor that uses WebSockets, or SPDY if the API server does not support them.
 func (c *Client) executor(pod Pod, container string, cmd []string) (remotecommand.Executor, error) {
 	url := c.core.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("exec").
 		VersionedParams(&v1.PodExecOptions{Container: container, Command: cmd, Stdout: true, Stderr: true}, runtime.NewParameterCodec(scheme())).URL()
@@ -56,8 +56,8 @@ func (c *Client) executor(pod Pod, container string, cmd []string) (remotecomman
 	})
 }
 
-// head keeps the first [MaxOutput] bytes that are written to it. It is safe for concurrent use: what
-// the context has ended may go on to write.
+// head keeps the first [MaxOutput] bytes that are written to it. It is safe for concurrent use: a stream may still
+// write after its context has ended.
 type head struct {
 	mu   sync.Mutex
 	kept []byte
@@ -71,7 +71,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bytes returns a copy of what is kept.
+// bytes returns a copy of the kept bytes.
 func (h *head) bytes() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -23,9 +23,9 @@ type Lease struct {
 	Spec              LeaseSpec `json:"spec"`
 }
 
-// LeaseSpec says who holds a lease, and until when.
+// LeaseSpec has the holder, the duration and the last renewal of a lease.
 type LeaseSpec struct {
-	HolderIdentity       string           `json:"holderIdentity"` // of prober's leases: the node
+	HolderIdentity       string           `json:"holderIdentity"` // the name of the node
 	LeaseDurationSeconds int32            `json:"leaseDurationSeconds"`
 	RenewTime            metav1.MicroTime `json:"renewTime"`
 }
@@ -60,17 +60,18 @@ func (l *LeaseList) DeepCopyObject() runtime.Object {
 // LeaseName returns the name of the lease of a node.
 func LeaseName(node string) string { return "prober-" + node }
 
-// RenewLease creates or renews the lease of the node, which says that its agent lives. It goes with the node.
+// RenewLease creates or renews the lease by which the agent of the node shows that it is alive. The lease is owned
+// by the node, and deleted with it.
 func (c *Client) RenewLease(ctx context.Context, namespace string, duration time.Duration) error {
 	err := c.patchLease(ctx, c.leases.Patch(types.MergePatchType).Name(LeaseName(c.node)), namespace, duration)
 	if apierrors.IsNotFound(err) {
-		c.owner.forget() // the node was perhaps deleted, and its lease with it
+		c.owner.forget() // the lease may have been deleted with its node
 		err = c.patchLease(ctx, c.leases.Post(), namespace, duration)
 	}
 	return err
 }
 
-// patchLease writes the lease of the node: all of it but what the API server adds.
+// patchLease sends the lease of the node as the body of r.
 func (c *Client) patchLease(ctx context.Context, r *rest.Request, namespace string, duration time.Duration) error {
 	metadata := map[string]any{"name": LeaseName(c.node), "labels": map[string]string{"app.kubernetes.io/name": "prober"}}
 	if owners := c.owners(ctx); owners != nil {
@@ -102,12 +103,12 @@ func (c *Client) DropLease(ctx context.Context, namespace string) error {
 	return err
 }
 
-// CreateLease creates a lease that goes with the node.
+// CreateLease creates a lease that is owned by the node, and deleted with it.
 func (c *Client) CreateLease(ctx context.Context, namespace string, l *Lease) error {
 	return c.writeLease(ctx, c.leases.Post(), namespace, l)
 }
 
-// UpdateLease replaces a lease by one with its resource version. It goes with the node.
+// UpdateLease replaces a lease whose resource version is l's. The lease is owned by the node, and deleted with it.
 func (c *Client) UpdateLease(ctx context.Context, namespace string, l *Lease) error {
 	return c.writeLease(ctx, c.leases.Put().Name(l.Name), namespace, l)
 }
@@ -125,7 +126,7 @@ func (c *Client) writeLease(ctx context.Context, r *rest.Request, namespace stri
 	return r.Namespace(namespace).Resource("leases").Param("fieldManager", fieldManager).Body(body).MaxRetries(0).Do(ctx).Error()
 }
 
-// DeleteLease deletes a lease that has not changed since.
+// DeleteLease deletes a lease, unless it has changed since l was read.
 func (c *Client) DeleteLease(ctx context.Context, namespace string, l *Lease) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
 	defer cancel()
@@ -150,14 +151,14 @@ func (c *Client) Leases(ctx context.Context, namespace string) (*LeaseList, erro
 	return &list, err
 }
 
-// WatchLeases watches the leases of prober after a resource version. The objects of its events are
-// of type *[Lease].
+// WatchLeases watches the leases of prober, starting after a resource version. The objects of its events have the
+// type *[Lease].
 func (c *Client) WatchLeases(ctx context.Context, namespace, resourceVersion string) (watch.Interface, error) {
 	o := metav1.ListOptions{LabelSelector: leaseSelector, ResourceVersion: resourceVersion, AllowWatchBookmarks: true, Watch: true}
 	return c.leases.Get().Namespace(namespace).Resource("leases").VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
 }
 
-// Lease returns a lease as it is now.
+// Lease reads a lease.
 func (c *Client) Lease(ctx context.Context, namespace, name string) (*Lease, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
 	defer cancel()

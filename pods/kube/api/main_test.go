@@ -25,13 +25,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// request is one that a server got.
+// request is a request received by a server.
 type request struct {
 	method, path, query, contentType, accept string
 	body                                     string
 }
 
-// server is an HTTP server, and the requests that it got.
+// server is an HTTP server that records its requests.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -74,19 +74,19 @@ func reply(w http.ResponseWriter, code int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// refuse writes the status of an error of apimachinery.
+// refuse writes an API status as the response.
 func refuse(w http.ResponseWriter, err *apierrors.StatusError) {
 	err.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	reply(w, int(err.ErrStatus.Code), err.ErrStatus)
 }
 
-// pod is a stored pod, which is patched as apimachinery does it.
+// pod is a stored pod, patched by the code of apimachinery.
 type pod struct {
 	mu     sync.Mutex
 	stored v1.Pod
 }
 
-// immutableUID is how the API server v1.36 answers to a patch with another UID.
+// immutableUID returns the error of API server v1.36 for a patch with another UID.
 func immutableUID(uid types.UID) *apierrors.StatusError {
 	return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable")})
 }

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// owner remembers the UID of the node, which owns the leases that its agent writes: they are deleted with it.
+// owner caches the UID of the node, which owns the leases written by its agent.
 type owner struct {
-	mu   sync.Mutex
-	uid  types.UID
-	told bool // that it cannot be read
+	mu     sync.Mutex
+	uid    types.UID
+	logged bool // a failure to read it
 }
 
 func (o *owner) forget() {
@@ -22,24 +22,24 @@ func (o *owner) forget() {
 	o.uid = ""
 }
 
-// owners returns the node as owner of a lease; nil if the node cannot be read, which is logged once.
+// owners returns the node as the owner of a lease. If the node cannot be read, it logs that once and returns nil.
 func (c *Client) owners(ctx context.Context) []metav1.OwnerReference {
 	if c.node == "" {
 		return nil
 	}
 	c.owner.mu.Lock()
-	uid, told := c.owner.uid, c.owner.told
+	uid, logged := c.owner.uid, c.owner.logged
 	c.owner.mu.Unlock()
 	if uid == "" {
 		var err error
 		if uid, err = c.NodeUID(ctx, c.node); err != nil {
-			if !told {
+			if !logged {
 				c.log.Warn("leases have no owner, and stay when the node is deleted: the node cannot be read", "node", c.node, "error", err)
 			}
-			told = true
+			logged = true
 		}
 		c.owner.mu.Lock()
-		c.owner.uid, c.owner.told = uid, told
+		c.owner.uid, c.owner.logged = uid, logged
 		c.owner.mu.Unlock()
 	}
 	if uid == "" {

@@ -27,25 +27,26 @@ const (
 	maxQueued    = 1000    // events
 	maxMessage   = 1 << 10 // bytes
 	maxEventWait = 30 * time.Second
-	maxTries     = 12               // of an event that the API server has answered, as in client-go
-	settleTime   = 30 * time.Second // after an outage: an API server that starts forbids what it allows later
+	maxTries     = 12               // tries of an event that the API server answers with errors, as in client-go
+	settleTime   = 30 * time.Second // after an outage, Forbidden is retried: a starting API server may deny at first
 )
 
-// Recorder writes events of pods to the API server. Equal events are counted in one; floods are
-// dropped: for each pod it writes 25 at once and one in five minutes then. It never blocks. It uses
-// client-go's correlator, and a queue for each namespace: one that a quota, a policy or a webhook holds up delays no
-// other. While the API server does not answer at all, events wait; client-go gives them up after two minutes.
+// Recorder writes events of pods to the API server. It uses client-go's correlator: equal events share one object
+// with a count, and the rate for each pod is limited to a burst of 25 and then one in five minutes. Events beyond
+// that are dropped. Each namespace has its own queue, so that a quota, a policy or a webhook delays only its
+// namespace. While the API server does not answer at all, events wait; client-go drops them after two minutes. Its
+// methods do not block, except for Run.
 type Recorder struct {
 	client     *Client
-	wake       chan struct{}           // holds a token: a queue may have to be written
+	wake       chan struct{}           // capacity 1: wakes Run
 	correlator *record.EventCorrelator // safe for concurrent use
 	counts     struct{ written, dropped, filtered atomic.Uint64 }
 
 	mu      sync.Mutex
 	queues  map[string]*eventQueue // by namespace
 	queued  int                    // events in all of them
-	again   chan struct{}          // closed by Retry: do not wait for the next try
-	away    time.Time              // when the API server last did not answer, or was reached again
+	again   chan struct{}          // closed by Retry, to end back-offs
+	away    time.Time              // when the API server last did not answer, or became reachable
 	written time.Time              // when an event was last written
 }
 
@@ -69,7 +70,7 @@ func NewRecorder(c *Client) *Recorder {
 type EventCounts struct {
 	Written  uint64 // requests
 	Filtered uint64 // events of a flood
-	Dropped  uint64 // events for which the queue had no place, or that the API server refused
+	Dropped  uint64 // events that did not fit into the queue, or that the API server refused
 }
 
 // Counts returns the counts.
@@ -103,7 +104,7 @@ func (r *Recorder) TargetEvent(object runtime.Object, target, eventType, reason,
 	r.put(event)
 }
 
-// put queues an event. If there are too many, the newest one of the namespace with most of them is dropped.
+// put queues an event. If the queues are full, it drops the newest event of the namespace with the longest queue.
 func (r *Recorder) put(event *v1.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +135,7 @@ func (r *Recorder) put(event *v1.Event) {
 	}
 }
 
-// Retry tries at once what has failed: the API server can be reached again.
+// Retry retries failed writes at once. It is called when the API server can be reached again.
 func (r *Recorder) Retry() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,7 +165,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// writeAll writes the events of a namespace, one after the other, until there is none.
+// writeAll writes the events of a namespace, one after the other, until its queue is empty.
 func (r *Recorder) writeAll(ctx context.Context, namespace string, q *eventQueue) {
 	for {
 		r.mu.Lock()
@@ -181,7 +182,8 @@ func (r *Recorder) writeAll(ctx context.Context, namespace string, q *eventQueue
 	}
 }
 
-// record writes one event, however long the API server is away. One that it answers with errors is given up.
+// record writes one event. It retries as long as the API server is unreachable, but gives up after maxTries answers
+// with errors.
 func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 	result, err := r.correlator.EventCorrelate(event)
 	if err != nil || result.Skip {
@@ -204,7 +206,7 @@ func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 		if !r.isAway(err, first) {
 			tries++
 		}
-		if tries >= maxTries || !r.retried(err) {
+		if tries >= maxTries || !r.isRetryable(err) {
 			r.counts.dropped.Add(1)
 			r.client.log.Debug("the API server refuses an event", "namespace", event.Namespace, "object", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
 			return
@@ -215,8 +217,8 @@ func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 	}
 }
 
-// isAway reports whether err says that the API server does not answer or is not ready, which would be so for all
-// namespaces: no event was written since a time.
+// isAway reports whether the API server is unreachable or not ready for all namespaces: err says so, and no event
+// was written since a time. It records the time of the outage.
 func (r *Recorder) isAway(err error, since time.Time) bool {
 	_, answered := errors.AsType[*apierrors.StatusError](err)
 	r.mu.Lock()
@@ -228,8 +230,8 @@ func (r *Recorder) isAway(err error, since time.Time) bool {
 	return true
 }
 
-// retried reports whether a request that was answered with err may succeed later.
-func (r *Recorder) retried(err error) bool {
+// isRetryable reports whether a request that failed with err may succeed later.
+func (r *Recorder) isRetryable(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
 		return true
@@ -243,7 +245,7 @@ func (r *Recorder) retried(err error) bool {
 	return code >= 500 || code == http.StatusTooManyRequests || code == http.StatusUnauthorized
 }
 
-// write creates an event, or raises the count of the one that there is.
+// write creates an event, or increments the count of an existing one.
 func (r *Recorder) write(ctx context.Context, result *record.EventCorrelateResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
 	defer cancel()

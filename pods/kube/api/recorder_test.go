@@ -23,18 +23,18 @@ import (
 
 var _ manager.Recorder = (*api.Recorder)(nil)
 
-// events is an API server of events. It tells each that it has stored.
+// events is a fake API server for events. It sends each stored event to a channel.
 type events struct {
 	stored map[string]v1.Event
 	told   chan v1.Event
-	fails  atomic.Int32 // requests
-	forbid atomic.Int32 // requests, after those
+	fails  atomic.Int32 // number of requests that fail first
+	forbid atomic.Int32 // number of requests that are forbidden next
 	ended  atomic.Int32 // requests for the namespace gone, which is being deleted
 
 	broken func(w http.ResponseWriter) // answers requests for the namespace broken
-	tries  atomic.Int32                // of them
-	asked  chan struct{}               // gets one for each of them and of those for gone
-	mu     sync.Mutex                  // of stored
+	tries  atomic.Int32                // requests for the namespace broken
+	asked  chan struct{}               // receives once for each request for the namespaces broken and gone
+	mu     sync.Mutex                  // guards stored
 }
 
 func (e *events) handle(w http.ResponseWriter, r request) {
@@ -82,7 +82,7 @@ func (e *events) handle(w http.ResponseWriter, r request) {
 	e.told <- event
 }
 
-// record returns a recorder that runs, and the server that it writes to.
+// record returns a running recorder, and the server that it writes to.
 func record(t *testing.T) (*api.Recorder, *events) {
 	t.Helper()
 	e := &events{stored: map[string]v1.Event{}, told: make(chan v1.Event, 2000), asked: make(chan struct{}, 2000)}
@@ -117,8 +117,8 @@ func TestRecorderEvent(t *testing.T) {
 	}
 }
 
-// TestPodProbeMarkerDefect4 shows that equal events are one that counts, and that a flood ends. That
-// there is an event for transitions only is up to who calls the recorder.
+// TestPodProbeMarkerDefect4 shows that equal events are one object with a count, and that a flood is limited. The
+// caller of the recorder is responsible for recording only transitions.
 func TestPodProbeMarkerDefect4(t *testing.T) {
 	r, e := record(t)
 	for range 100 {
@@ -164,7 +164,7 @@ func TestRecorderRetriesAndNeverBlocks(t *testing.T) {
 }
 
 // The events of a namespace that is being deleted do not delay the others.
-func TestRecorderNamespaceIsDeleted(t *testing.T) {
+func TestRecorderDeletedNamespaceDelaysNoOther(t *testing.T) {
 	r, e := record(t)
 	gone := *container
 	gone.Namespace = "gone"
@@ -179,11 +179,11 @@ func TestRecorderNamespaceIsDeleted(t *testing.T) {
 	}
 }
 
-// TestRecorderRetry has an API server that fails for longer than all waits together would take.
+// TestRecorderRetry has more failures than the back-offs would allow within the test: Retry ends them.
 func TestRecorderRetry(t *testing.T) {
 	r, e := record(t)
 	e.fails.Store(20)
-	e.forbid.Store(4) // it starts
+	e.forbid.Store(4) // as a starting API server
 	r.Event(container, v1.EventTypeWarning, "Unhealthy", "refused")
 	for {
 		select {
@@ -196,7 +196,7 @@ func TestRecorderRetry(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the events of one namespace, the events of another one are written.
+// Failures of the events of one namespace do not delay the events of another one.
 func TestRecorderNamespacesAreIndependent(t *testing.T) {
 	end := make(chan struct{})
 	for _, c := range []struct {
@@ -216,7 +216,7 @@ func TestRecorderNamespacesAreIndependent(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, e := record(t)
 			e.broken = c.broken
-			for i := range 1500 { // more than there is place for
+			for i := range 1500 { // more than fit into the queue
 				bad := *container
 				bad.Namespace, bad.Name = "broken", fmt.Sprint("pod", i)
 				r.Event(&bad, v1.EventTypeWarning, "Unhealthy", "refused")
@@ -237,7 +237,7 @@ func TestRecorderNamespacesAreIndependent(t *testing.T) {
 	}
 }
 
-// What the API server refuses is not sent again. What it answers with an error is given up after 12 tries.
+// A refused event is not sent again. An event answered with other errors is dropped after 12 tries.
 func TestRecorderGivesUp(t *testing.T) {
 	for _, c := range []struct {
 		name  string

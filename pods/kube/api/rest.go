@@ -19,13 +19,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Limits of one request. A watch has none: HTTP/2 pings its connection.
+// Timeouts of one request. A watch has none: HTTP/2 pings its connection.
 const (
 	RequestTimeout = 15 * time.Second
 	ListTimeout    = time.Minute
 )
 
-// fieldManager is the owner of the fields that are written.
+// fieldManager is the field manager of all writes.
 const fieldManager = "prober"
 
 // namespaceFile has the namespace of this pod.
@@ -36,18 +36,18 @@ var (
 	scheme       = sync.OnceValue(newScheme)
 )
 
-// newScheme returns the types that are exchanged. Other API groups would add megabytes.
+// newScheme returns a scheme with only the used types. Other API groups would add megabytes to programs.
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	if err := v1.AddToScheme(s); err != nil {
-		panic(err) // cannot be: the scheme is empty
+		panic(err) // unreachable: the scheme is empty
 	}
 	s.AddKnownTypes(coordination, &Lease{}, &LeaseList{})
 	metav1.AddToGroupVersion(s, coordination)
 	return s
 }
 
-// New returns a client. It reads files, and connects to nothing.
+// New returns a client. It reads configuration files, but does not connect.
 func New(cfg Config) (*Client, error) {
 	config, namespace, err := load(cfg)
 	if err != nil {
@@ -62,7 +62,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connection to the API server: %w", err)
 	}
-	for _, of := range []struct {
+	for _, spec := range []struct {
 		to       **rest.RESTClient
 		group    schema.GroupVersion
 		path     string
@@ -73,20 +73,20 @@ func New(cfg Config) (*Client, error) {
 		{&c.leases, coordination, "/apis", runtime.ContentTypeJSON},
 	} {
 		one := rest.CopyConfig(config)
-		one.GroupVersion, one.APIPath = &of.group, of.path
-		one.AcceptContentTypes, one.ContentType = of.accepted, runtime.ContentTypeJSON
-		if *of.to, err = rest.RESTClientForConfigAndClient(one, shared); err != nil {
+		one.GroupVersion, one.APIPath = &spec.group, spec.path
+		one.AcceptContentTypes, one.ContentType = spec.accepted, runtime.ContentTypeJSON
+		if *spec.to, err = rest.RESTClientForConfigAndClient(one, shared); err != nil {
 			return nil, fmt.Errorf("address of the API server: %w", err)
 		}
 	}
 	return c, nil
 }
 
-// Namespace returns the namespace of this pod, or that of the context of the kubeconfig.
+// Namespace returns the namespace of this pod, or of the kubeconfig's context.
 func (c *Client) Namespace() string { return c.namespace }
 
-// load returns how to connect, and the own namespace. A token of a service account is read again when it
-// is rotated.
+// load returns the configuration of the connection, and the namespace for [Client.Namespace]. client-go reads a
+// rotated service account token again.
 func load(cfg Config) (*rest.Config, string, error) {
 	if cfg.Kubeconfig == "" {
 		if cfg.Context != "" {

@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// OneLine returns text as one line of valid UTF-8 without control characters, and without characters that
-// change the direction of text: a target, or the owner of a pod, may have written them. It is for terminals. The
-// end of a text that is much longer than any message is dropped.
+// OneLine returns text as one line of valid UTF-8, safe for terminals. It drops control characters and format
+// characters, such as those that change the direction of text, which a target or the author of a pod may have
+// written. Texts longer than 8 times the maximum message are truncated.
 func OneLine(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), 8*maxMessage)], "")
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// PodsLike lists the pods of a namespace that have all labels, as the cache of the API server has them.
+// PodsLike lists the pods of a namespace that have all given labels. The result comes from the cache of the API
+// server, and may be slightly old.
 func (c *Client) PodsLike(ctx context.Context, namespace string, all map[string]string) ([]v1.Pod, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, ListTimeout, errTimeout)
 	defer cancel()

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PatchConditions sets conditions of a pod, and leaves the others alone: a strategic merge patch of
-// pods/status with the UID as precondition. A condition without a time of its last transition keeps
-// the one that it has. It returns [ErrGone] or [ErrDenied] for what no retry mends.
+// PatchConditions sets conditions of a pod, and leaves other conditions unchanged: a strategic merge patch of
+// pods/status with the UID as precondition. A condition without LastTransitionTime keeps its time at the
+// server. The error is [ErrGone] or [ErrDenied] if a retry would not help.
 func (c *Client) PatchConditions(ctx context.Context, pod Pod, conditions []v1.PodCondition) error {
 	body, err := json.Marshal(newPatch(pod, conditions))
 	if err != nil {
@@ -21,12 +21,12 @@ func (c *Client) PatchConditions(ctx context.Context, pod Pod, conditions []v1.P
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
 	defer cancel()
-	return meaning(c.core.Patch(types.StrategicMergePatchType).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status").
+	return classify(c.core.Patch(types.StrategicMergePatchType).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status").
 		Param("fieldManager", fieldManager).Body(body).MaxRetries(0).Do(ctx).Error())
 }
 
-// patch is the body of a patch of conditions. [v1.PodCondition] would send a time that is not set as
-// null, which deletes the one of the server.
+// patch is the body of a patch of conditions. [v1.PodCondition] would encode a zero time as null, which
+// deletes the server's time.
 type patch struct {
 	Metadata struct {
 		UID types.UID `json:"uid"`
@@ -60,8 +60,8 @@ type eviction struct {
 	DeleteOptions   metav1.DeleteOptions `json:"deleteOptions"`
 }
 
-// Evict asks for the eviction of a pod; nil grace is that of the pod. It returns [ErrGone],
-// [ErrDenied] or [ErrBlocked].
+// Evict requests the eviction of a pod. With nil graceSeconds, the grace period of the pod applies. The error may be
+// [ErrGone], [ErrDenied] or [ErrBlocked].
 func (c *Client) Evict(ctx context.Context, pod Pod, graceSeconds *int64) error {
 	body, err := json.Marshal(eviction{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
@@ -78,5 +78,5 @@ func (c *Client) Evict(ctx context.Context, pod Pod, graceSeconds *int64) error 
 	if apierrors.HasStatusCause(err, "DisruptionBudget") {
 		return fmt.Errorf("%w: %w", ErrBlocked, err)
 	}
-	return meaning(err)
+	return classify(err)
 }

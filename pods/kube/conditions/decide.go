@@ -12,8 +12,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Decide returns the conditions of prober that the pod should have and has not published, without
-// times. Those that are to be left alone are not among them.
+// Decide returns the conditions of prober that must be written because they differ from pod.Published. Their
+// transition times are not set.
 func Decide(pod *Pod) (changed []v1.PodCondition) {
 	var kept []v1.PodConditionType
 	put := func(next *v1.PodCondition) {
@@ -21,47 +21,47 @@ func Decide(pod *Pod) (changed []v1.PodCondition) {
 			changed = append(changed, *next)
 		}
 	}
-	set := func(of v1.PodConditionType, probes []*Probe) {
-		kept = append(kept, of)
-		if next := decide(of, probes, find(pod.Published, of), pod.Frozen); next != nil {
+	set := func(conditionType v1.PodConditionType, probes []*Probe) {
+		kept = append(kept, conditionType)
+		if next := decide(conditionType, probes, find(pod.Published, conditionType), pod.Frozen); next != nil {
 			put(next)
 		}
 	}
-	gate := pod.of(probe.Readiness, probe.Startup)
+	gate := pod.probesOfKinds(probe.Readiness, probe.Startup)
 	switch {
-	case pod.Ending && len(gate) == 0: // it stays as it is
+	case pod.Ending && len(gate) == 0: // leave the condition unchanged
 	case pod.Gated && len(pod.Probes) > 0:
 		set(Ready, gate)
 	case pod.Gated:
 		kept = append(kept, Ready)
 		put(notProbed(Ready))
 	}
-	if live := pod.of(probe.Liveness, probe.Startup); len(live) > 0 {
+	if live := pod.probesOfKinds(probe.Liveness, probe.Startup); len(live) > 0 {
 		set(Live, live)
 	}
-	for _, p := range pod.of(probe.Kinds[:]...) {
-		if of := TypeOf(p.Container, p.Kind); pod.PerProbe && of != "" {
-			set(of, []*Probe{p})
+	for _, p := range pod.probesOfKinds(probe.Kinds[:]...) {
+		if conditionType := TypeOf(p.Container, p.Kind); pod.PerProbe && conditionType != "" {
+			set(conditionType, []*Probe{p})
 		}
 	}
 	if pod.Ending {
 		return changed
 	}
 	for i := range pod.Published {
-		if of := pod.Published[i].Type; isOurs(of) && !slices.Contains(kept, of) {
-			put(notProbed(of))
+		if t := pod.Published[i].Type; isOurs(t) && !slices.Contains(kept, t) {
+			put(notProbed(t))
 		}
 	}
 	return changed
 }
 
-// notProbed returns the condition of a type that no probe decides: neither the last result of a probe that is gone
-// nor that nothing is wrong would be true. A readiness gate counts as False then.
-func notProbed(of v1.PodConditionType) *v1.PodCondition {
-	return &v1.PodCondition{Type: of, Status: v1.ConditionUnknown, Reason: NotProbed, Message: "no probe of prober decides this condition"}
+// notProbed returns the condition of a type that no probe decides. Its status is Unknown, which a readiness gate
+// treats as False.
+func notProbed(conditionType v1.PodConditionType) *v1.PodCondition {
+	return &v1.PodCondition{Type: conditionType, Status: v1.ConditionUnknown, Reason: NotProbed, Message: "no probe of prober decides this condition"}
 }
 
-// TypeOf returns the type of the condition of a single probe; "" if its name would be too long for one.
+// TypeOf returns the condition type of a single probe; "" if the name would be too long.
 func TypeOf(container string, kind probe.Kind) v1.PodConditionType {
 	if name := kind.String() + "." + container; len(name) <= maxName {
 		return v1.PodConditionType(Prefix + name)
@@ -69,16 +69,16 @@ func TypeOf(container string, kind probe.Kind) v1.PodConditionType {
 	return ""
 }
 
-// isOurs reports whether a condition is of a type that this package writes.
-func isOurs(of v1.PodConditionType) bool {
-	name, ok := strings.CutPrefix(string(of), Prefix)
+// isOurs reports whether this package writes conditions of a type.
+func isOurs(t v1.PodConditionType) bool {
+	name, ok := strings.CutPrefix(string(t), Prefix)
 	kind, _, single := strings.Cut(name, ".")
 	_, err := probe.ParseKind(kind)
-	return of == Ready || of == Live || ok && single && err == nil
+	return t == Ready || t == Live || ok && single && err == nil
 }
 
-// decide returns the condition of some probes; nil if it is to be left alone.
-func decide(of v1.PodConditionType, probes []*Probe, published *v1.PodCondition, frozen string) *v1.PodCondition {
+// decide returns the condition that sums up some probes; nil if the published one must not change.
+func decide(conditionType v1.PodConditionType, probes []*Probe, published *v1.PodCondition, frozen string) *v1.PodCondition {
 	status, reason, undecided := v1.ConditionTrue, ProbeSucceeded, false
 	for _, p := range probes {
 		if !p.Decided {
@@ -95,19 +95,19 @@ func decide(of v1.PodConditionType, probes []*Probe, published *v1.PodCondition,
 	case undecided && status != v1.ConditionFalse:
 		return nil
 	case !turnsFalse || frozen == "":
-		return &v1.PodCondition{Type: of, Status: status, Reason: reason, Message: message(probes)}
-	case published == nil || published.Reason == ProbeUnknown: // the cause of freezing may be worded anew at each tick
+		return &v1.PodCondition{Type: conditionType, Status: status, Reason: reason, Message: message(probes)}
+	case published == nil || published.Reason == ProbeUnknown: // the text of frozen may differ at each tick
 		return nil
 	default:
-		return &v1.PodCondition{Type: of, Status: published.Status, Reason: ProbeUnknown, Message: clip.Text(api.OneLine(frozen), maxMessage)}
+		return &v1.PodCondition{Type: conditionType, Status: published.Status, Reason: ProbeUnknown, Message: clip.Text(api.OneLine(frozen), maxMessage)}
 	}
 }
 
-// maxName is the length of the name of a condition after its prefix: that of a qualified name.
+// maxName is the maximum length of a condition type after its prefix: the limit of a qualified name.
 const maxName = 63
 
-// of returns the probes of some kinds.
-func (p *Pod) of(kinds ...probe.Kind) (some []*Probe) {
+// probesOfKinds returns the probes of the given kinds.
+func (p *Pod) probesOfKinds(kinds ...probe.Kind) (some []*Probe) {
 	for i := range p.Probes {
 		if slices.Contains(kinds, p.Probes[i].Kind) {
 			some = append(some, &p.Probes[i])
@@ -116,7 +116,7 @@ func (p *Pod) of(kinds ...probe.Kind) (some []*Probe) {
 	return some
 }
 
-// reason returns the reason of a probe that has decided.
+// reason returns the reason for a decided probe.
 func (p *Probe) reason() string {
 	switch {
 	case p.State == states.Unknown:
@@ -132,10 +132,10 @@ func (p *Probe) reason() string {
 	}
 }
 
-// reasons are those of probes, the worst first.
+// reasons has the reasons of probes, the worst first.
 var reasons = []string{ProbeFailed, ProbeUnknown, Paused, ProbeWarning, ProbeSucceeded}
 
-// worse returns the worse one of two reasons.
+// worse returns the worse of two reasons.
 func worse(a, b string) string {
 	return reasons[min(slices.Index(reasons, a), slices.Index(reasons, b))]
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// probeIn returns a readiness probe of a container that has decided its state.
+// probeIn returns a decided readiness probe.
 func probeIn(container string, state states.State, text string) conditions.Probe {
 	return conditions.Probe{Container: container, Kind: probe.Readiness, State: state, Decided: true, Failed: state == states.Failure, Text: text}
 }
@@ -23,7 +23,7 @@ func undecided(container string, kind probe.Kind) conditions.Probe {
 	return conditions.Probe{Container: container, Kind: kind}
 }
 
-// with returns p after change.
+// with returns p with a change.
 func with(p conditions.Probe, change func(p *conditions.Probe)) conditions.Probe {
 	change(&p)
 	return p
@@ -32,7 +32,7 @@ func with(p conditions.Probe, change func(p *conditions.Probe)) conditions.Probe
 func liveness(p *conditions.Probe)   { p.Kind = probe.Liveness }
 func startup(p *conditions.Probe)    { p.Kind = probe.Startup }
 func paused(p *conditions.Probe)     { p.Paused = true }
-func nowUnknown(p *conditions.Probe) { p.State = states.Unknown } // the decided result stays
+func nowUnknown(p *conditions.Probe) { p.State = states.Unknown } // Failed stays as it was
 
 func condition(of v1.PodConditionType, status v1.ConditionStatus, reason, message string) v1.PodCondition {
 	return v1.PodCondition{Type: of, Status: status, Reason: reason, Message: message}
@@ -121,8 +121,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestPodProbeMarkerDefectsInDecide has the defects of OpenKruise's PodProbeMarker that the rule shows to
-// be absent.
+// TestPodProbeMarkerDefectsInDecide shows that Decide does not have known defects of OpenKruise's PodProbeMarker.
 func TestPodProbeMarkerDefectsInDecide(t *testing.T) {
 	decide := func(published []v1.PodCondition, probes ...conditions.Probe) string {
 		return words(conditions.Decide(&conditions.Pod{Gated: true, PerProbe: true, Probes: probes, Published: published}))
@@ -147,7 +146,7 @@ func TestPodProbeMarkerDefectsInDecide(t *testing.T) {
 	}
 }
 
-// FuzzMessage checks what every message must be, whatever a target writes.
+// FuzzMessage checks properties of every message, for any output of a target.
 func FuzzMessage(f *testing.F) {
 	f.Add("refused", "é\x00\x1b[31m\u202e\xff\r\nnext", 1)
 	f.Add(strings.Repeat("ü", 1000), strings.Repeat("日本\u2028", 500), 30)
@@ -173,7 +172,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// A message that differs in a number alone is not written again, one about another container is.
+// A message that differs only in a number is not written again. A message about another container is.
 func TestDecideComparesNames(t *testing.T) {
 	failing := func(container, text string) conditions.Probe { return probeIn(container, states.Failure, text) }
 	for _, c := range []struct {

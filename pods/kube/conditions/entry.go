@@ -20,41 +20,41 @@ const (
 	maxResync  = 20 * time.Minute
 )
 
-// entry is what a [Writer] knows about a pod. The writer's lock guards it.
+// entry is the state of a pod in a [Writer]. The writer's lock guards it.
 type entry struct {
 	pod     Pod
-	due     time.Time // of the next look at it
-	resync  time.Time // when what was written is forgotten, and only what is published counts
+	due     time.Time // next time to check for changes
+	resync  time.Time // when to forget writes, and trust only the published conditions
 	busy    bool      // a patch is in flight
-	pending bool      // it may have something to be written
-	removed bool      // while busy: forget it then
+	pending bool      // there may be changes to write
+	removed bool      // while busy: delete the entry after the patch
 	gone    bool      // the API server has no such pod
 
-	// writes has what was written of each condition and is not published yet, the oldest first: what
-	// the informer tells may be older than the newest patch.
+	// writes has the written conditions that are not published yet, by type, the oldest first. The
+	// informer may be behind the newest patch.
 	writes map[v1.PodConditionType][]v1.PodCondition
 
-	// unsure has the conditions of patches that have failed: they may have been applied. They are
-	// written again even if the pod has gone back to what was there before.
+	// unsure has the conditions of failed patches, which may have been applied nevertheless. They are
+	// written again even if they equal the published ones.
 	unsure map[v1.PodConditionType]bool
 
-	quiet time.Time // until then a message that has changed alone is not written
-	tales int       // patches in a row that have changed messages alone
+	quiet          time.Time // changes of messages alone are not written before
+	messagePatches int       // consecutive patches that have changed messages alone
 
-	notBefore   time.Time         // after a failure or a denial
-	failures    int               // patches in a row
-	failing     time.Time         // since when
-	denied      []v1.PodCondition // the changes that were denied
-	denials     int               // in a row
-	deniedUntil time.Time
-	told        bool // of a denial, since the last patch that was written
+	notBefore       time.Time         // earliest next patch after a failure or a denial
+	failures        int               // consecutive failed patches
+	failing         time.Time         // time of the first of them
+	denied          []v1.PodCondition // the changes that were denied last
+	denials         int               // consecutive denials
+	deniedUntil     time.Time
+	denialEventSent bool // since the last successful patch
 }
 
 func newEntry(now time.Time) *entry {
 	return &entry{due: now, resync: now.Add(pace.Jitter(minResync, maxResync)), writes: make(map[v1.PodConditionType][]v1.PodCondition), unsure: make(map[v1.PodConditionType]bool)}
 }
 
-// set takes the newest state of the pod.
+// set records the newest state of the pod.
 func (e *entry) set(pod Pod, now time.Time) {
 	e.removed = false
 	if e.gone {
@@ -67,29 +67,29 @@ func (e *entry) set(pod Pod, now time.Time) {
 	}
 }
 
-// published drops the writes that next shows, and those before them. A condition that has changed to
-// something else was written by another, and counts.
+// published drops the writes that appear in next, and older ones. If a condition has changed to anything else,
+// another client has written it, and all its writes are dropped.
 func (e *entry) published(next []v1.PodCondition) {
-	for of, writes := range e.writes {
-		shown := find(next, of)
-		if same(find(e.pod.Published, of), shown) {
+	for conditionType, writes := range e.writes {
+		shown := find(next, conditionType)
+		if same(find(e.pod.Published, conditionType), shown) {
 			continue
 		}
 		i := slices.IndexFunc(writes, func(c v1.PodCondition) bool { return same(&c, shown) })
 		if i < 0 || i == len(writes)-1 {
-			delete(e.writes, of)
+			delete(e.writes, conditionType)
 		} else {
-			e.writes[of] = writes[i+1:]
+			e.writes[conditionType] = writes[i+1:]
 		}
 	}
 }
 
-// present returns the conditions of the pod: those that are published, and what was written since.
+// present returns the conditions of the pod: the published ones, updated by the writes since.
 func (e *entry) present() []v1.PodCondition {
 	all := slices.Clone(e.pod.Published)
-	for of, writes := range e.writes {
+	for conditionType, writes := range e.writes {
 		newest := writes[len(writes)-1]
-		if old := find(all, of); old != nil {
+		if old := find(all, conditionType); old != nil {
 			*old = newest
 		} else {
 			all = append(all, newest)
@@ -98,8 +98,8 @@ func (e *entry) present() []v1.PodCondition {
 	return all
 }
 
-// changes returns what is to be written now. If there is nothing, it sets when to look again. Nothing
-// of a dry run is ever published. hurry has messages written that would wait.
+// changes returns the conditions to write now. If there are none, it sets due. After a dry run it keeps the
+// writes, since they will never be published. With hurry, changes of messages alone do not wait.
 func (e *entry) changes(now time.Time, dryRun, hurry bool) []v1.PodCondition {
 	if !now.Before(e.resync) {
 		e.resync = now.Add(pace.Jitter(minResync, maxResync))
@@ -111,8 +111,8 @@ func (e *entry) changes(now time.Time, dryRun, hurry bool) []v1.PodCondition {
 	pod.Published = e.present()
 	changes := Decide(&pod)
 	stamp(changes, pod.Published, now)
-	for of := range e.unsure {
-		if old := find(pod.Published, of); old != nil && find(changes, of) == nil {
+	for conditionType := range e.unsure {
+		if old := find(pod.Published, conditionType); old != nil && find(changes, conditionType) == nil {
 			again := *old
 			again.LastTransitionTime = metav1.NewTime(now)
 			changes = append(changes, again)
@@ -120,12 +120,12 @@ func (e *entry) changes(now time.Time, dryRun, hurry bool) []v1.PodCondition {
 	}
 	switch {
 	case len(changes) == 0:
-		if e.pending, e.due = false, e.resync; now.Sub(e.notBefore) > maxBackoff { // else the next change may fail again
+		if e.pending, e.due = false, e.resync; now.Sub(e.notBefore) > maxBackoff { // keep the back-off for a while: the next change may fail again
 			e.denied, e.denials, e.failures = nil, 0, 0
 		}
 		return nil
 	case now.Before(e.deniedUntil) && slices.EqualFunc(changes, e.denied, func(a, b v1.PodCondition) bool { return a.Type == b.Type && same(&a, &b) }):
-		e.due = earlier(e.deniedUntil, now.Add(maxBackoff)) // it may change meanwhile
+		e.due = earlier(e.deniedUntil, now.Add(maxBackoff)) // the changes may differ by then
 		return nil
 	case !hurry && now.Before(e.quiet) && len(e.unsure) == 0 && !slices.ContainsFunc(changes, func(c v1.PodCondition) bool { return !alikeStates(&c, find(pod.Published, c.Type)) }):
 		e.due = e.quiet
@@ -134,19 +134,19 @@ func (e *entry) changes(now time.Time, dryRun, hurry bool) []v1.PodCondition {
 	return changes
 }
 
-// maxWrites is how many writes of a condition are remembered while the informer shows none.
+// maxWrites limits the unpublished writes of a condition.
 const maxWrites = 16
 
-// written takes changes that were written.
+// written records changes that were written.
 func (e *entry) written(changes []v1.PodCondition, now time.Time) {
 	present := e.present()
-	e.tales++
+	e.messagePatches++
 	for _, c := range changes {
 		if !alikeStates(&c, find(present, c.Type)) {
-			e.tales = 0
+			e.messagePatches = 0
 		}
 	}
-	e.quiet = now.Add(pace.Doubled(minQuiet, maxQuiet, e.tales))
+	e.quiet = now.Add(pace.Doubled(minQuiet, maxQuiet, e.messagePatches))
 	for _, c := range changes {
 		e.writes[c.Type] = append(e.writes[c.Type], c)
 		if over := len(e.writes[c.Type]) - maxWrites; over > 0 {
@@ -154,24 +154,24 @@ func (e *entry) written(changes []v1.PodCondition, now time.Time) {
 		}
 	}
 	clear(e.unsure)
-	e.failures, e.denials, e.denied, e.told, e.notBefore, e.due = 0, 0, nil, false, now, now
+	e.failures, e.denials, e.denied, e.denialEventSent, e.notBefore, e.due = 0, 0, nil, false, now, now
 }
 
-// deny takes changes that were denied, and reports whether an event is due: once, at the second denial in a row. An
-// API server that starts forbids for a moment patches that it allows later.
+// deny records changes that were denied. It returns true once, at the second consecutive denial, when an event is
+// due. A starting API server may briefly deny patches that it allows later.
 func (e *entry) deny(changes []v1.PodCondition, now time.Time) (lasts bool) {
 	wait := pace.Doubled(firstDenial, denialTime, e.denials)
 	e.denials++
-	if lasts = e.denials > 1 && !e.told; lasts {
-		e.told = true
+	if lasts = e.denials > 1 && !e.denialEventSent; lasts {
+		e.denialEventSent = true
 	}
 	e.failures, e.denied, e.deniedUntil = 0, changes, now.Add(wait)
-	e.notBefore = now.Add(min(wait, maxBackoff)) // the pod may have changed by then
+	e.notBefore = now.Add(min(wait, maxBackoff)) // other changes may be allowed
 	e.due = e.notBefore
 	return lasts
 }
 
-// retry takes a patch that failed.
+// retry records a failed patch, and sets the time of the next one.
 func (e *entry) retry(changes []v1.PodCondition, now time.Time) {
 	for _, c := range changes {
 		e.unsure[c.Type] = true
@@ -192,7 +192,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// forget keeps nothing of a pod that is gone, until it is removed or a resync.
+// forget marks a pod that does not exist at the API server. The entry ignores its states until the pod is removed
+// or the next resync.
 func (e *entry) forget() {
 	id := e.pod.Pod
 	*e = entry{pod: Pod{Pod: id}, due: e.resync, resync: e.resync, removed: e.removed, gone: true}

@@ -10,11 +10,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// maxMessage is the most bytes of a message.
+// maxMessage is the maximum length of a message in bytes.
 const maxMessage = 1 << 10
 
-// message lists the probes that are not well as "CONTAINER KIND: TEXT; …": those that fail, then those
-// that are unknown, that warn, and that are paused. Each gets its share of the length.
+// message lists the probes that have not succeeded as "CONTAINER KIND: TEXT; …", ordered by reason: failed, unknown,
+// warning, paused. Each probe gets an equal share of maxMessage.
 func message(probes []*Probe) string {
 	var lines []string
 	count := 0
@@ -44,8 +44,8 @@ func message(probes []*Probe) string {
 // separator is between the probes of a message.
 const separator = "; "
 
-// splitLine returns the name of a probe in a line of a message, and the text after it. A line of a text that
-// contains the separator has no name.
+// splitLine splits a part of a message into the name of a probe and its text. If the part does not begin with a
+// name, since a text contained the separator, the name is "".
 func splitLine(line string) (name, text string) {
 	name, text, _ = strings.Cut(line, ": ")
 	_, kind, _ := strings.Cut(name, " ")
@@ -55,7 +55,7 @@ func splitLine(line string) (name, text string) {
 	return name, text
 }
 
-// Lists reports whether the message of a condition lists a probe, which is not well then.
+// Lists reports whether the message of a condition lists a probe as one that has not succeeded.
 func Lists(c *v1.PodCondition, container string, kind probe.Kind) bool {
 	name := container + " " + kind.String()
 	for line := range strings.SplitSeq(c.Message, separator) {
@@ -66,5 +66,5 @@ func Lists(c *v1.PodCondition, container string, kind probe.Kind) bool {
 	return false
 }
 
-// minShare is the least length of what is said about one probe.
+// minShare is the minimum length in bytes for one probe in a message.
 const minShare = 80

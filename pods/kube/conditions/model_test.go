@@ -19,15 +19,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// model is a node: the states of its probes, an API server with an informer that lags, and a writer
-// that is restarted at times.
+// model is a node: the states of its probes, an API server with a lagging informer, and a writer
+// that is sometimes restarted.
 type model struct {
 	*server
 	random   *rand.Rand
-	pods     []conditions.Pod // as the agent knows them; mu of the server guards them
+	pods     []conditions.Pod // as known to the agent; guarded by mu of the server
 	writer   *conditions.Writer
 	stop     func()
-	lag      time.Duration // at most, of the informer
+	lag      time.Duration // maximum lag of the informer
 	mayFail  bool
 	faults   int
 	restarts int
@@ -50,7 +50,7 @@ func newModel(seed uint64) *model {
 	return m
 }
 
-// start starts a writer, which is told all pods.
+// start starts a writer, and sets all pods.
 func (m *model) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m.writer = conditions.NewWriter(conditions.Config{Patcher: m.server})
@@ -69,7 +69,7 @@ func (m *model) upTo(most time.Duration) time.Duration {
 	return time.Duration(m.random.Int64N(int64(most)))
 }
 
-// fault delays a request, and may make it fail.
+// fault delays a request, and may return an error for it.
 func (m *model) fault(ctx context.Context) error {
 	m.mu.Lock()
 	wait, fails := time.Duration(0), false
@@ -90,8 +90,8 @@ func (m *model) fault(ctx context.Context) error {
 	return nil
 }
 
-// inform tells the agent later what is published. It may skip states, as a busy agent does, but the
-// last one comes. The lock of the server is held.
+// inform passes the published conditions to the agent after a delay. It may skip states, as a busy agent does, but
+// not the last one. The caller holds the lock of the server.
 func (m *model) inform(uid types.UID, _ []v1.PodCondition) {
 	wait := time.Duration(0)
 	if m.lag > 0 {
@@ -125,8 +125,8 @@ func (m *model) change() {
 	m.writer.Set(*p)
 }
 
-// wants returns the status and the reason that a condition should have, computed in another way than
-// by Decide: as the table of states in the documentation says.
+// wants returns the status and the reason that a condition must have. It computes them independently of Decide,
+// from the table of states in the documentation.
 func wants(p *conditions.Pod, of v1.PodConditionType) (status v1.ConditionStatus, reason string) {
 	var failed, failing, unknown, paused, warning bool
 	for _, q := range p.Probes {
@@ -156,7 +156,7 @@ func wants(p *conditions.Pod, of v1.PodConditionType) (status v1.ConditionStatus
 	return status, "ProbeSucceeded"
 }
 
-// check compares the server's conditions with what they should be.
+// check compares the server's conditions with the result of wants.
 func (m *model) check(t *testing.T, what string) {
 	t.Helper()
 	m.mu.Lock()
@@ -178,7 +178,7 @@ func (m *model) check(t *testing.T, what string) {
 				t.Errorf("%s: %s: %s is %s %s, want %s %s", what, p.Name, c.Type, c.Status, c.Reason, status, reason)
 			}
 		}
-		want := 1 // live
+		want := 1 // the condition Live
 		if p.Gated {
 			want++
 		}
@@ -194,7 +194,7 @@ func (m *model) check(t *testing.T, what string) {
 	}
 }
 
-func TestModelOnePatchATransition(t *testing.T) {
+func TestModelOnePatchPerTransition(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(seed)
@@ -221,7 +221,7 @@ func TestModelOnePatchATransition(t *testing.T) {
 					if changes != nil {
 						transitions++
 					}
-					if slices.ContainsFunc(changes, func(c v1.PodCondition) bool { // not the message alone
+					if slices.ContainsFunc(changes, func(c v1.PodCondition) bool { // more than the message changes
 						return !slices.ContainsFunc(olds[i].Published, func(p v1.PodCondition) bool {
 							return p.Type == c.Type && p.Status == c.Status && p.Reason == c.Reason
 						})
@@ -234,7 +234,7 @@ func TestModelOnePatchATransition(t *testing.T) {
 				if got := m.count() - before; got < urgent || got > transitions {
 					t.Fatalf("seed %d, step %d: %d patches for %d transitions, %d of them at once", seed, step, got, transitions, urgent)
 				}
-				time.Sleep(m.upTo(2 * time.Second)) // the informer may not have shown it
+				time.Sleep(m.upTo(2 * time.Second)) // may be shorter than the lag of the informer
 			}
 			time.Sleep(time.Minute + 4*time.Second)
 			m.check(t, fmt.Sprintf("seed %d", seed))
@@ -272,8 +272,8 @@ func TestModelConvergesAfterFaultsAndRestarts(t *testing.T) {
 			m.mu.Unlock()
 			time.Sleep(2 * time.Minute)
 			m.check(t, fmt.Sprintf("seed %d", seed))
-			// A fault may hide an applied patch, and a restart comes while the informer lags: both may
-			// cost a patch more.
+			// A fault may hide an applied patch, and a restart may happen while the informer lags: both may
+			// cause an additional patch.
 			if most := changes + m.faults + m.restarts*len(m.pods); m.count() > most {
 				t.Errorf("seed %d: %d patches for at most %d", seed, m.count(), most)
 			}

@@ -13,16 +13,16 @@ import (
 	"github.com/daeace23/prober/pods/kube/api"
 )
 
-// server simulates what an API server does with patches of conditions: it merges them by type, and
-// refuses another UID. It knows nothing of the writer.
+// server simulates an API server for patches of conditions: it merges conditions by type, and refuses a wrong
+// UID. It is independent of the writer.
 type server struct {
 	mu      sync.Mutex
 	uids    map[string]types.UID // by the name of the pod
 	pods    map[types.UID][]v1.PodCondition
-	patches []patched // that were applied
+	patches []patched // applied patches
 	changed func(uid types.UID, now []v1.PodCondition)
-	// before is called without a lock before a patch is applied; its error is the answer instead. after
-	// is called after that: its error hides that the patch was applied.
+	// before is called without a lock before a patch is applied. If it returns an error, the patch is not applied.
+	// after is called afterwards. Its error hides that the patch was applied.
 	before, after func(ctx context.Context, pod api.Pod) error
 }
 
@@ -37,7 +37,7 @@ func newServer() *server {
 	return &server{uids: map[string]types.UID{}, pods: map[types.UID][]v1.PodCondition{}, changed: func(types.UID, []v1.PodCondition) {}, before: none, after: none}
 }
 
-// create makes a pod with the condition of a kubelet.
+// create adds a pod with a condition of the kubelet.
 func (s *server) create(name string, uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

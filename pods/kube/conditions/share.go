@@ -2,25 +2,25 @@ package conditions
 
 import "time"
 
-// share is what a namespace has of a [Writer]. The writer's lock guards it.
+// share is the part of a [Writer] that one namespace uses. The writer's lock guards it.
 type share struct {
 	active  int       // patches in flight
-	failing int       // of those, of pods whose last patch has failed
+	failing int       // patches in flight for pods whose last patch has failed
 	served  time.Time // when its last patch began
 
-	reported time.Time // when the log last said that its patches fail
-	told     bool      // the log has not said since that they succeed again
+	reported   time.Time // when a failure was last logged
+	unresolved bool      // a failure was logged, and no recovery since
 }
 
-// reportEvery is the least time between two lines in the log that patches of a namespace fail.
+// reportEvery is the minimum time between two log messages about failures of a namespace.
 const reportEvery = time.Minute
 
-// hasPlace reports whether another patch may begin. failed is whether the last one of the pod has failed.
-func (s *share) hasPlace(failed bool) bool {
+// hasSlot reports whether another patch may begin. failed reports whether the pod's last patch failed.
+func (s *share) hasSlot(failed bool) bool {
 	return s.active < maxInFlight && !(failed && s.failing >= maxFailing)
 }
 
-// begin takes a place, and returns how it is given back.
+// begin takes a slot. The caller must call end to free it.
 func (s *share) begin(now time.Time, failed bool) (end func()) {
 	s.served = now
 	s.active++
@@ -35,19 +35,19 @@ func (s *share) begin(now time.Time, failed bool) (end func()) {
 	}
 }
 
-// reports reports whether the log is to say that a patch has failed.
-func (s *share) reports(now time.Time) bool {
+// logsFailure reports whether a failed patch must be logged: the first failure, at most once every reportEvery.
+func (s *share) logsFailure(now time.Time) bool {
 	if !s.reported.IsZero() && now.Sub(s.reported) < reportEvery {
 		return false
 	}
-	first := !s.told
-	s.told, s.reported = true, now
+	first := !s.unresolved
+	s.unresolved, s.reported = true, now
 	return first
 }
 
-// recovers reports whether the log is to say that patches succeed again.
-func (s *share) recovers() bool {
-	told := s.told
-	s.told = false
-	return told
+// logsRecovery reports whether a recovery must be logged.
+func (s *share) logsRecovery() bool {
+	unresolved := s.unresolved
+	s.unresolved = false
+	return unresolved
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/pods/kube/api"
 )
 
-// Patcher is what a [Writer] writes to: [api.Client].
+// Patcher patches pod conditions: an [api.Client].
 type Patcher interface {
 	PatchConditions(ctx context.Context, pod api.Pod, conditions []v1.PodCondition) error
 }
@@ -34,7 +34,7 @@ type Recorder interface {
 type Config struct {
 	Patcher Patcher
 	Logger  *slog.Logger
-	Events  Recorder // of patches that are denied; nil: there are none
+	Events  Recorder // gets an event for denied patches; nil: no events
 	DryRun  bool     // log what would be written
 	QPS     float64  // patches a second; 0: 20
 	Burst   int      // patches at once; 0: as many as in a second
@@ -43,27 +43,26 @@ type Config struct {
 // Limits of a [Writer].
 const (
 	maxInFlight = 4                // patches of one namespace
-	maxFailing  = 1                // of those, of pods whose last patch has failed
-	drainTime   = 5 * time.Second  // for what is pending when the context of Run ends
-	firstDenial = 5 * time.Second  // until what was denied is tried again unchanged: an API server that starts denies what it allows later
-	denialTime  = 10 * time.Minute // the same after further denials
+	maxFailing  = 1                // patches of one namespace for pods whose last patch has failed
+	drainTime   = 5 * time.Second  // for pending patches after the context of Run ends
+	firstDenial = 5 * time.Second  // until denied changes are tried again unchanged: a starting API server may deny at first
+	denialTime  = 10 * time.Minute // maximum of that time, which doubles with further denials
 )
 
-// Writer writes the conditions of pods when they change: one patch for a pod, with all of its changed
-// conditions, of the newest state. A message that changes alone is written 10 s after the last patch at the
-// earliest, and then less often, once a minute. Namespaces get patches in turn, and each has its own share of those in
-// flight: whatever holds up the patches of one keeps no other waiting. It is safe for concurrent use, and blocks no
-// caller.
+// Writer writes changed pod conditions. One patch has all changed conditions of the newest state of a pod. If only
+// messages change, the patch comes at least 10 s after the last one, and with further such patches at most once a
+// minute. Namespaces get patches in turn, and the patches in flight are limited for each namespace, so that slow
+// patches of one namespace do not delay others. It is safe for concurrent use, and its methods do not block.
 type Writer struct {
 	cfg  Config
-	wake chan struct{} // holds one: something is due
+	wake chan struct{} // capacity 1: wakes Run
 
 	mu        sync.Mutex
 	pods      map[types.UID]*entry
 	shares    map[string]*share // by namespace
 	rate      pace.Rate
 	patches   pace.Bucket
-	succeeded time.Time // when a patch was written last
+	succeeded time.Time // when a patch last succeeded
 	ending    bool
 	counts    Counts
 }
@@ -84,7 +83,7 @@ func NewWriter(cfg Config) *Writer {
 	}
 }
 
-// Set gives the newest state of a pod. What is not written yet of older ones is dropped.
+// Set sets the newest state of a pod. It replaces older states that are not written yet.
 func (w *Writer) Set(pod Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,21 +106,21 @@ func (w *Writer) Remove(uid types.UID) {
 	if e == nil {
 		return
 	}
-	if e.removed = true; !e.busy { // else its patch in flight comes before the next one of the pod
+	if e.removed = true; !e.busy { // otherwise ended deletes it, so that patches of the pod stay in order
 		delete(w.pods, uid)
 		w.forgetShareLocked(e.pod.Namespace)
 	}
 	w.wakeUp()
 }
 
-// Retry tries at once what has failed: the API server can be reached again.
+// Retry retries failed patches at once. It is called when the API server can be reached again.
 func (w *Writer) Retry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.retryLocked(time.Time{})
 }
 
-// retryLocked tries at once what has failed since a time.
+// retryLocked retries at once the patches of pods that have been failing since a time or later.
 func (w *Writer) retryLocked(since time.Time) {
 	for _, e := range w.pods {
 		if e.failures > 0 && e.pending && !e.failing.Before(since) {
@@ -131,7 +130,7 @@ func (w *Writer) retryLocked(since time.Time) {
 	w.wakeUp()
 }
 
-// Run writes until ctx ends. Then what is pending gets another five seconds.
+// Run writes until ctx ends, and then pending patches for up to five more seconds.
 func (w *Writer) Run(ctx context.Context) {
 	patching, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var patches sync.WaitGroup
@@ -175,7 +174,7 @@ func (w *Writer) Counts() Counts {
 	return c
 }
 
-// wakeUp lets Run look at what is due.
+// wakeUp wakes Run.
 func (w *Writer) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
@@ -183,7 +182,7 @@ func (w *Writer) wakeUp() {
 	}
 }
 
-// start begins all patches that are due, and returns when the next one is.
+// start begins all patches that are due, and returns the time until the next one is due.
 func (w *Writer) start(ctx context.Context, patches *sync.WaitGroup) (wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,11 +215,11 @@ func (w *Writer) start(ctx context.Context, patches *sync.WaitGroup) (wait time.
 	}
 }
 
-// nextLocked returns the pod that is due, of those of the namespace whose last patch began longest ago; nil and how
-// long it takes until one is due, if none is. There are as many as a node has: a few hundred.
+// nextLocked returns a due pod of the least recently served namespace. If none is due, next is nil, and wait is the
+// time until one is. It scans all pods of the node: a few hundred.
 func (w *Writer) nextLocked(now time.Time) (first types.UID, next *entry, wait time.Duration) {
 	wait = time.Hour
-	var of *share
+	var nextShare *share
 	for uid, e := range w.pods {
 		if e.busy {
 			continue
@@ -229,9 +228,9 @@ func (w *Writer) nextLocked(now time.Time) (first types.UID, next *entry, wait t
 		switch {
 		case e.due.After(now):
 			wait = min(wait, e.due.Sub(now))
-		case !s.hasPlace(e.failures > 0): // the end of one of its patches wakes Run
-		case next == nil || cmp.Or(s.served.Compare(of.served), e.due.Compare(next.due)) < 0:
-			first, next, of = uid, e, s
+		case !s.hasSlot(e.failures > 0): // the end of a patch wakes Run
+		case next == nil || cmp.Or(s.served.Compare(nextShare.served), e.due.Compare(next.due)) < 0:
+			first, next, nextShare = uid, e, s
 		}
 	}
 	return first, next, wait
@@ -246,7 +245,7 @@ func (w *Writer) shareLocked(namespace string) *share {
 	return s
 }
 
-// ended takes the result of a patch. end gives its place back.
+// ended handles the result of a patch. end frees its slot.
 func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err error, end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -261,16 +260,16 @@ func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err e
 			w.counts.Written++
 		}
 		e.written(changes, now)
-		if !w.troubledLocked(e.pod.Namespace) && s.recovers() {
+		if !w.troubledLocked(e.pod.Namespace) && s.logsRecovery() {
 			log.Info("conditions of pods of a namespace are written again")
 		}
-		w.retryLocked(w.succeeded) // nothing was written since they failed: the API server was away
+		w.retryLocked(w.succeeded) // no patch has succeeded since they failed: the API server was unreachable
 		w.succeeded = now
 	case errors.Is(err, api.ErrGone):
 		e.forget()
 	case errors.Is(err, api.ErrDenied):
 		w.counts.Denied++
-		if s.reports(now) {
+		if s.logsFailure(now) {
 			log.Warn("conditions of a pod cannot be written", "error", err)
 		}
 		if e.deny(changes, now) && w.cfg.Events != nil {
@@ -278,7 +277,7 @@ func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err e
 		}
 	default:
 		w.counts.Failed++
-		if s.reports(now) {
+		if s.logsFailure(now) {
 			log.Warn("conditions of pods of a namespace cannot be written, and are retried", "error", err)
 		}
 		e.retry(changes, now)
@@ -299,7 +298,7 @@ func (w *Writer) troubledLocked(namespace string) bool {
 	return false
 }
 
-// forgetShareLocked drops what is kept of a namespace without pods.
+// forgetShareLocked deletes the share of a namespace without pods.
 func (w *Writer) forgetShareLocked(namespace string) {
 	for _, e := range w.pods {
 		if e.pod.Namespace == namespace {
@@ -316,7 +315,7 @@ func reference(pod api.Pod) *v1.ObjectReference {
 	return &v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
-// hurry makes all that is pending due.
+// hurry makes all pending patches due, except for denied ones.
 func (w *Writer) hurry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -328,7 +327,7 @@ func (w *Writer) hurry() {
 	}
 }
 
-// settled reports whether nothing is left to be written, but for what is denied.
+// settled reports whether no patches are pending or in flight, except for denied ones.
 func (w *Writer) settled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -351,7 +350,7 @@ func (d dryRun) PatchConditions(_ context.Context, pod api.Pod, conditions []v1.
 	return nil
 }
 
-// stamp sets the times of the conditions whose status changes. The others keep theirs.
+// stamp sets the transition times of the conditions whose status changes.
 func stamp(changes, before []v1.PodCondition, now time.Time) {
 	for i := range changes {
 		if old := find(before, changes[i].Type); old == nil || old.Status != changes[i].Status {

@@ -22,16 +22,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// rig is a writer that runs, and a server.
+// rig is a running writer and a server.
 type rig struct {
 	*server
 	events []string
 	*conditions.Writer
-	log  bytes.Buffer // read it when nothing runs
+	log  bytes.Buffer // read only while all other goroutines block
 	stop func()
 }
 
-// inBubble runs a test with a writer that runs.
+// inBubble runs a test with a running writer in a synctest bubble.
 func inBubble(t *testing.T, change func(*conditions.Config), test func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func podOf(name string, probes ...conditions.Probe) conditions.Pod {
 	return conditions.Pod{Pod: api.Pod{Namespace: "shop", Name: name, UID: types.UID(name + "-uid")}, Gated: true, Probes: probes}
 }
 
-// pod creates a pod on the server, and returns it with what is published.
+// pod creates a pod on the server, and returns it with its published conditions.
 func (r *rig) pod(name string, probes ...conditions.Probe) conditions.Pod {
 	p := podOf(name, probes...)
 	if r.conditions(p.UID) == nil {
@@ -82,7 +82,7 @@ func (r *rig) ready(name string) string {
 	return ""
 }
 
-func TestWriterWritesOneOfAllChangedConditions(t *testing.T) {
+func TestWriterPatchesAllChangedConditionsAtOnce(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		p := r.pod("web", probeIn("web", states.Success, ""), with(probeIn("web", states.Success, ""), liveness))
 		p.PerProbe = true
@@ -125,8 +125,7 @@ func TestWriterKeepsTimeUnlessStatusChanges(t *testing.T) {
 	})
 }
 
-// TestPodProbeMarkerDefectsInWriter has the defects of OpenKruise's PodProbeMarker that the writer shows
-// to be absent.
+// TestPodProbeMarkerDefectsInWriter shows that Writer does not have known defects of OpenKruise's PodProbeMarker.
 func TestPodProbeMarkerDefectsInWriter(t *testing.T) {
 	t.Run("2 equal states cause no write", func(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
@@ -203,13 +202,13 @@ func TestWriterDoesNotWriteAgainWhileInformerLags(t *testing.T) {
 		if r.count() != 3 {
 			t.Fatalf("%d patches", r.count())
 		}
-		for _, published := range history { // the informer follows
+		for _, published := range history { // the informer catches up
 			set(states.Success, published)
 		}
 		if r.count() != 3 {
 			t.Errorf("%d patches after the informer has shown them", r.count())
 		}
-		// Another client sets it.
+		// Another client sets the condition.
 		other := []v1.PodCondition{condition(conditions.Ready, v1.ConditionFalse, conditions.AgentLost, "")}
 		set(states.Success, other)
 		if r.count() != 4 {
@@ -223,7 +222,7 @@ func TestWriterFailedPatchMayHaveBeenApplied(t *testing.T) {
 		p := r.pod("web", probeIn("web", states.Success, ""))
 		set := func(s states.State) {
 			p.Probes = []conditions.Probe{probeIn("web", s, "")}
-			r.Set(p) // the informer shows nothing
+			r.Set(p) // the informer shows no condition
 			synctest.Wait()
 		}
 		var fails atomic.Bool
@@ -254,7 +253,7 @@ func TestWriterResyncComparesWithPublished(t *testing.T) {
 		if r.count() != 1 {
 			t.Fatalf("%d patches", r.count())
 		}
-		time.Sleep(11 * time.Minute) // the informer has never shown it
+		time.Sleep(11 * time.Minute) // until the resync; the informer has not shown the write
 		if r.count() != 2 {
 			t.Errorf("%d patches after the resync", r.count())
 		}
@@ -290,7 +289,7 @@ func TestWriterGonePodIsForgotten(t *testing.T) {
 	})
 }
 
-func TestWriterDeniedIsLoggedOnceAndTriedAfterChange(t *testing.T) {
+func TestWriterDeniedIsLoggedOnceAndRetriedAfterChange(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		var tries atomic.Int32
 		var allowed atomic.Bool
@@ -420,7 +419,7 @@ func TestWriterBacksOffDespiteNewStates(t *testing.T) {
 	})
 }
 
-func TestWriterPendingGetsFiveSecondsAtTheEnd(t *testing.T) {
+func TestWriterPendingIsWrittenForFiveSecondsAtEnd(t *testing.T) {
 	t.Run("it is written", func(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
 			var back atomic.Bool
@@ -431,7 +430,7 @@ func TestWriterPendingGetsFiveSecondsAtTheEnd(t *testing.T) {
 				return nil
 			}
 			r.Set(r.pod("web", probeIn("web", states.Success, "")))
-			time.Sleep(5 * time.Minute) // it waits for its next try
+			time.Sleep(5 * time.Minute) // the pod is in its back-off
 			back.Store(true)
 			start := time.Now()
 			r.stop()
@@ -467,7 +466,7 @@ func TestWriterDryRunLogs(t *testing.T) {
 	})
 }
 
-// TestWriterAfterOutage has the pods of a full node change while the API server is away for nine minutes.
+// TestWriterAfterOutage changes the pods of a full node while the API server is unreachable for nine minutes.
 func TestWriterAfterOutage(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -493,7 +492,7 @@ func TestWriterAfterOutage(t *testing.T) {
 				time.Sleep(9 * time.Minute)
 				away.Store(false)
 				test.end(r)
-				time.Sleep(6 * time.Second) // 20 at once, and 20 a second
+				time.Sleep(6 * time.Second) // enough for a burst of 20, and 20 a second
 				if got := r.Counts(); got.Pending != 0 || got.Written > pods+1 {
 					t.Errorf("counts %+v", got)
 				}
@@ -507,8 +506,8 @@ func TestWriterAfterOutage(t *testing.T) {
 	}
 }
 
-// An API server that starts forbids for a moment what it allows later.
-func TestWriterDeniedOnceIsTriedSoon(t *testing.T) {
+// A starting API server may deny patches at first.
+func TestWriterFirstDenialIsRetriedSoon(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		var tries atomic.Int32
 		r.before = func(context.Context, api.Pod) error {
@@ -528,8 +527,8 @@ func TestWriterDeniedOnceIsTriedSoon(t *testing.T) {
 	})
 }
 
-// Patches of one namespace that hang, fail or are denied, while its pods change all the time, delay nothing of another
-// one. The numbers of tries and of lines in the log stay small.
+// Patches of one namespace that hang, fail or are denied, while its pods change all the time, do not delay another
+// namespace. The numbers of tries and log messages stay small.
 func TestWriterNamespacesAreIndependent(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -592,8 +591,8 @@ func TestWriterNamespacesAreIndependent(t *testing.T) {
 	}
 }
 
-// A pod that cannot be written delays no other pod of its namespace for long.
-func TestWriterFailingPodsShareOnePlace(t *testing.T) {
+// Pods whose patches fail do not delay other pods of their namespace for long.
+func TestWriterFailingPodsShareOneSlot(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		r.before = func(ctx context.Context, pod api.Pod) error {
 			if !strings.HasPrefix(pod.Name, "bad") {
@@ -657,7 +656,7 @@ func TestWriterCoalescesMessages(t *testing.T) {
 	})
 }
 
-func TestWriterTellsGeneration(t *testing.T) {
+func TestWriterSetsObservedGeneration(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		set := func(generation int64) int64 {
 			p := r.pod("web", probeIn("web", states.Success, ""))

@@ -16,19 +16,18 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// stopExtra is how long a runtime may take to kill a container after its grace period, as in the
-// kubelet.
+// stopExtra is how long a runtime may take to kill a container after its grace period, as in the kubelet.
 const stopExtra = 2 * time.Minute
 
 var _ execprobe.CommandRunner = (*Client)(nil)
 
-// RunInContainer runs cmd in a container, as builtin.CommandRunner says. It returns at most
-// [probe.MaxOutput] bytes of output: stdout, then stderr. A command with more than 16 MiB of output has
-// no verdict, nor has one that was not in time while the runtime could not be asked.
+// RunInContainer implements [execprobe.CommandRunner]. It returns at most [probe.MaxOutput] bytes of output:
+// stdout, then stderr. More than 16 MiB of output are an error, and so is a timeout while the runtime cannot be
+// reached.
 //
 // The runtime ends the command after timeout, rounded up to seconds, or after ten minutes if timeout is
-// 0, also if ctx ends before. Up to eight commands of a container may run on so; with eight,
-// a further one is a [probe.Error] with the reason host_resources.
+// 0. The end of ctx does not end the command. While eight such commands of a container still run, a further one
+// returns a [probe.Error] with the reason host_resources.
 func (c *Client) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
 	id := bare(containerID)
 	if known, ok := c.state.Load().all[id]; ok && known.Exited {
@@ -60,7 +59,7 @@ func (c *Client) execError(ctx context.Context, id string, cmd []string, timeout
 		return fmt.Errorf("exec in container %s: %w", id, err)
 	case !late && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 	case c.conn.GetState() != connectivity.Ready:
-		// The end of ctx is not that of the command, which has perhaps not begun.
+		// The end of ctx does not prove that the command was too slow: it may not have begun.
 		return fmt.Errorf("exec in container %s: no connection to the container runtime at %s", id, c.socket)
 	case late && trouble != nil && !errors.Is(trouble, errNotAsked):
 		return fmt.Errorf("exec in container %s: %w", id, trouble)
@@ -70,13 +69,14 @@ func (c *Client) execError(ctx context.Context, id string, cmd []string, timeout
 	return wrap("exec in container "+id, err)
 }
 
-// isStatus reports whether err is an answer to a call.
+// isStatus reports whether err is a gRPC status.
 func isStatus(err error) bool {
 	_, ok := status.FromError(err)
 	return ok
 }
 
-// outputOf returns the first bytes of an output. It copies them, so that the rest is freed.
+// outputOf returns a copy of the first [probe.MaxOutput] bytes of stdout and stderr, so that the response can be
+// freed.
 func outputOf(answer *runtime.ExecSyncResponse) []byte {
 	stdout := answer.GetStdout()
 	stdout = stdout[:min(len(stdout), probe.MaxOutput)]
@@ -85,8 +85,8 @@ func outputOf(answer *runtime.ExecSyncResponse) []byte {
 	return append(append(make([]byte, 0, len(stdout)+len(stderr)), stdout...), stderr...)
 }
 
-// Stop ends a container: SIGTERM, and SIGKILL after grace, which is rounded up to seconds; 0 kills at
-// once. It returns when the container has ended. One that does not exist has ended.
+// Stop stops a container with SIGTERM, and with SIGKILL after grace, rounded up to seconds. A grace of 0 kills it at
+// once. Stop returns when the container has ended. It returns nil if the container does not exist.
 func (c *Client) Stop(ctx context.Context, containerID string, grace time.Duration) error {
 	id := bare(containerID)
 	ctx, cancel := context.WithTimeout(ctx, grace+stopExtra)
@@ -98,10 +98,10 @@ func (c *Client) Stop(ctx context.Context, containerID string, grace time.Durati
 	return wrap("stop container "+id, err)
 }
 
-// seconds rounds d up.
+// seconds rounds d up to seconds.
 func seconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
 
-// callError is the error of a call, without the words of gRPC.
+// callError is the error of a call. Its text omits gRPC's own prefix.
 type callError struct {
 	call   string
 	status *status.Status
@@ -113,10 +113,10 @@ func (e *callError) Error() string {
 	return e.call + ": " + clip.Marked(e.status.Message(), 4<<10, "…")
 }
 
-// GRPCStatus makes status.Code work.
+// GRPCStatus returns the status for status.Code.
 func (e *callError) GRPCStatus() *status.Status { return e.status }
 
-// Is makes an error for an unknown container match [ErrNoContainer], and errors of contexts those.
+// Is makes NotFound match [ErrNoContainer], and Canceled match [context.Canceled].
 func (e *callError) Is(target error) bool {
 	switch e.status.Code() {
 	case codes.NotFound:

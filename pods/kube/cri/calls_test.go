@@ -29,7 +29,7 @@ func TestRunInContainer(t *testing.T) {
 		answer  *runtime.ExecSyncResponse
 		err     error
 		timeout time.Duration
-		seconds int64 // of the timeout that the runtime gets
+		seconds int64 // timeout passed to the runtime
 		output  string
 		check   func(error) bool
 	}{
@@ -91,14 +91,14 @@ func TestRunInContainerDeadline(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("end of the context is no verdict", func(t *testing.T) {
+	t.Run("end of the context is an error", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(300*time.Millisecond, cancel)
 		if _, err := c.RunInContainer(ctx, "id", []string{"x"}, 2*time.Second); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("lost connection is no verdict", func(t *testing.T) {
+	t.Run("lost connection is an error", func(t *testing.T) {
 		f.crash()
 		_, err := c.RunInContainer(t.Context(), "id", []string{"x"}, time.Second)
 		if err == nil || errors.Is(err, context.DeadlineExceeded) {
@@ -107,8 +107,8 @@ func TestRunInContainerDeadline(t *testing.T) {
 	})
 }
 
-// untilTimeout returns a command that ends at the timeout of its request, as the runtime ends it, and tells
-// whether the call was there until then.
+// untilTimeout returns a command that ends at the timeout of its request, and then sends the error of its call's
+// context to ends.
 func untilTimeout(ends chan error) func(context.Context, *runtime.ExecSyncRequest) (*runtime.ExecSyncResponse, error) {
 	return func(ctx context.Context, r *runtime.ExecSyncRequest) (*runtime.ExecSyncResponse, error) {
 		select {
@@ -120,8 +120,8 @@ func untilTimeout(ends chan error) func(context.Context, *runtime.ExecSyncReques
 	}
 }
 
-// A call that is canceled leaves its command in the container: containerd 1.6 cannot kill it then.
-func TestRunInContainerCallOutlivesItsAttempt(t *testing.T) {
+// Calls must not be canceled: containerd 1.6 cannot kill the command of a canceled call.
+func TestRunInContainerCallOutlivesAttempt(t *testing.T) {
 	t.Parallel()
 	short := func(t *testing.T) context.Context {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -138,7 +138,7 @@ func TestRunInContainerCallOutlivesItsAttempt(t *testing.T) {
 		name    string
 		ctx     func(*testing.T) context.Context
 		timeout time.Duration
-		closed  bool // the client, right after the attempt
+		closed  bool // the client is closed right after the attempt
 	}{
 		{"timeout below a second", (*testing.T).Context, 300 * time.Millisecond, false},
 		{"earlier deadline", short, time.Second, false},
@@ -176,8 +176,8 @@ func TestRunInContainerCallOutlivesItsAttempt(t *testing.T) {
 	}
 }
 
-// What hangs in one container costs no other container its commands.
-func TestRunInContainerBound(t *testing.T) {
+// Hanging commands in one container do not prevent commands in others.
+func TestRunInContainerLimitsLeftCommands(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	release := make(chan struct{})
@@ -193,7 +193,7 @@ func TestRunInContainerBound(t *testing.T) {
 		_, err := c.RunInContainer(t.Context(), container, []string{"x"}, 20*time.Millisecond)
 		return err
 	}
-	if _, err := c.RunInContainer(t.Context(), "well", []string{"x"}, time.Minute); err != nil { // it connects
+	if _, err := c.RunInContainer(t.Context(), "well", []string{"x"}, time.Minute); err != nil { // make the connection
 		t.Fatal(err)
 	}
 	for i := range 8 {
@@ -218,7 +218,7 @@ func TestRunInContainerBound(t *testing.T) {
 	}
 }
 
-// A runtime that hangs answers neither lists nor commands: its probes have no verdict.
+// A hanging runtime answers neither lists nor commands: its probes return errors.
 func TestRunInContainerWedgedRuntimeIsNoVerdict(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -230,7 +230,7 @@ func TestRunInContainerWedgedRuntimeIsNoVerdict(t *testing.T) {
 	}
 	f.serve(t)
 	c, _ := f.client(t)
-	f.logged("cannot be asked")
+	f.logged("cannot be reached")
 	if err := c.Trouble(); !strings.Contains(err.Error(), "list containers: ") {
 		t.Errorf("trouble: %v", err)
 	}

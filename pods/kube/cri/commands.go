@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// maxLeft is the most commands of a container that run on after their attempts have ended. A
-	// probe every 100 ms whose command hangs leaves ten until the runtime's timeout of one second.
+	// maxLeft limits the commands of a container that still run after their attempts have ended. Without a limit,
+	// a hanging command of a probe with a period of 100 ms leaves ten, since the runtime's minimum timeout is 1 s.
 	maxLeft = 8
 	// execExtra is how long a runtime may take to end a command after its timeout, as in the kubelet.
 	execExtra = 2 * time.Minute
-	// longestCommand is the timeout of a command that has none: nothing else would end it.
+	// longestCommand is the timeout of a command without one: nothing else would end it.
 	longestCommand = 10 * time.Minute
-	// closeWait is how long Close waits for commands that run.
+	// closeWait is how long Close waits for running commands.
 	closeWait = 5 * time.Second
 )
 
 var errClosed = errors.New("the agent ends")
 
-// commands are the calls of ExecSync that are under way. A call outlives its attempt: only the
-// timeout of the runtime ends a command. containerd 1.6 cannot kill the command of a call that was
-// canceled: "failed to kill exec: context canceled".
+// commands tracks the running calls of ExecSync. Calls are not canceled with their attempts: only the runtime's
+// timeout ends a command. containerd 1.6 fails to kill the command of a canceled call: "failed to kill exec:
+// context canceled".
 type commands struct {
 	calls sync.WaitGroup
 
 	mu     sync.Mutex
-	left   map[string]int // by container: calls for which no attempt waits any more
+	left   map[string]int // by container: running calls whose attempts have ended
 	closed bool
 }
 
@@ -47,7 +47,7 @@ type command struct {
 	left, ended bool // guarded by commands.mu
 }
 
-// begin returns a new command of a container, or why there must be no further one.
+// begin returns a new command for a container. It returns an error after close, or if too many commands are left.
 func (c *commands) begin(container string) (*command, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,13 +56,13 @@ func (c *commands) begin(container string) (*command, error) {
 		return nil, errClosed
 	case n >= maxLeft:
 		return nil, &probe.Error{Reason: probe.ReasonHostResources,
-			Err: fmt.Errorf("%d commands of earlier attempts still run in it, which are at most %d", n, maxLeft)}
+			Err: fmt.Errorf("%d commands of earlier attempts still run in it, at most %d may", n, maxLeft)}
 	}
 	c.calls.Add(1)
 	return &command{container: container, done: make(chan struct{})}, nil
 }
 
-// leave records that no attempt waits for a command any more.
+// leave records that the attempt of a command has ended before the command.
 func (c *commands) leave(one *command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *commands) end(one *command) {
 	c.calls.Done()
 }
 
-// close refuses further commands, and returns a channel that is closed when none runs any more.
+// close refuses further commands. The returned channel is closed when all commands have ended.
 func (c *commands) close() <-chan struct{} {
 	c.mu.Lock()
 	c.closed = true
@@ -103,7 +103,7 @@ func (c *commands) close() <-chan struct{} {
 	return ended
 }
 
-// Left returns how many commands run on in containers after their attempts have ended.
+// Left returns how many commands still run in containers after their attempts have ended.
 func (c *Client) Left() (n int) {
 	c.commands.mu.Lock()
 	defer c.commands.mu.Unlock()
@@ -113,8 +113,8 @@ func (c *Client) Left() (n int) {
 	return n
 }
 
-// execSync has the runtime run a command, and waits for its answer until ctx ends. The command ends by
-// the timeout of the runtime, also after ctx.
+// execSync starts a command in the runtime, and waits for its end until ctx ends. After ctx, the command runs until
+// the timeout of the runtime.
 func (c *Client) execSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (*runtime.ExecSyncResponse, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -142,8 +142,8 @@ func (c *Client) execSync(ctx context.Context, id string, cmd []string, timeout 
 	}
 }
 
-// Close waits up to 5 s for the commands that run, and ends the connection, and all calls with it. Run
-// must have returned. A command that runs longer may stay in its container: the log says how many there are.
+// Close waits up to 5 s for running commands, and then closes the connection, which ends all calls. Run
+// must have returned. Commands may continue in their containers; Close logs their number.
 func (c *Client) Close() error {
 	ended := c.commands.close()
 	wait := time.NewTimer(closeWait)
@@ -152,7 +152,7 @@ func (c *Client) Close() error {
 	case <-ended:
 		return c.conn.Close()
 	case <-wait.C:
-		c.log.Warn("commands of probes run on in their containers", "commands", c.Left())
+		c.log.Warn("commands of probes still run in their containers", "commands", c.Left())
 	}
 	err := c.conn.Close()
 	<-ended

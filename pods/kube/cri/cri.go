@@ -18,12 +18,12 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maxMessage is the most bytes of one answer of the runtime: the limit of the kubelet, and of
-// containerd's own server.
+// maxMessage is the maximum size in bytes of a response of the runtime: the same limit as in the kubelet and in
+// containerd's server.
 const maxMessage = 16 << 20
 
-// Container is a container of a pod, as the runtime sees it. One that neither runs nor has exited
-// was created, and is about to start.
+// Container is the state of a container in the runtime. If neither Running nor Exited is set, the container was
+// created but not started.
 type Container struct {
 	ID                    string // with the scheme that the kubelet writes: containerd://…
 	PodUID                types.UID
@@ -44,7 +44,7 @@ type Config struct {
 	Logger *slog.Logger // nil: slog's default
 }
 
-// ErrNoContainer means that the runtime has no such container, or that it does not run.
+// ErrNoContainer means that the container does not exist in the runtime, or does not run.
 var ErrNoContainer = errors.New("no such container is running")
 
 // Client is a connection to the runtime. It is safe for concurrent use. It reconnects by itself.
@@ -57,12 +57,12 @@ type Client struct {
 	commands commands
 
 	state   atomic.Pointer[state]
-	trouble atomic.Pointer[error] // nil before the first list: notAsked
+	trouble atomic.Pointer[error] // error of the last list; errNotAsked before the first one
 }
 
 var errNotAsked = errors.New("it was not asked yet")
 
-// New returns a client, and connects to nothing.
+// New returns a client. It connects at the first call.
 func New(cfg Config) (*Client, error) {
 	if !filepath.IsAbs(cfg.Socket) {
 		return nil, fmt.Errorf("CRI socket %q: must be an absolute path", cfg.Socket)
@@ -92,21 +92,20 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Container returns the newest start of a container, from memory; false if none is known.
+// Container returns the newest instance of a container by its name. It does not block. ok is false if none is known.
 func (c *Client) Container(uid types.UID, name string) (Container, bool) {
 	found, ok := c.state.Load().newest[key{uid, name}]
 	return found, ok
 }
 
-// Owner returns the pod of a container, which the runtime and not the pod's status says. It asks
-// the memory.
+// Owner returns the UID of the pod that a container belongs to in the runtime, independent of the pod's status. It
+// does not block.
 func (c *Client) Owner(containerID string) (uid types.UID, ok bool) {
 	found, ok := c.state.Load().all[bare(containerID)]
 	return found.PodUID, ok
 }
 
-// Trouble returns why the runtime cannot be asked at present; nil if it can. What was known last
-// stands meanwhile.
+// Trouble returns the error of the last list; nil if it succeeded. Meanwhile, the last known state stays in use.
 func (c *Client) Trouble() error {
 	if err := *c.trouble.Load(); err != nil {
 		return fmt.Errorf("container runtime at %s: %w", c.socket, err)
@@ -114,20 +113,20 @@ func (c *Client) Trouble() error {
 	return nil
 }
 
-// setTrouble remembers the error of the last list, and logs when it begins and ends.
+// setTrouble records the error of a list, and logs when errors begin and end.
 func (c *Client) setTrouble(err error) {
 	before := *c.trouble.Swap(&err)
 	switch {
 	case err == nil && before == errNotAsked:
 		c.log.Info("the container runtime lists its containers", "socket", c.socket)
 	case err != nil && (before == nil || before == errNotAsked):
-		c.log.Warn("the container runtime cannot be asked; what it said last stands", "socket", c.socket, "error", err)
+		c.log.Warn("the container runtime cannot be reached; its last known state stays in use", "socket", c.socket, "error", err)
 	case err == nil && before != nil:
 		c.log.Info("the container runtime answers again", "socket", c.socket)
 	}
 }
 
-// bare returns the runtime's own ID of a container: without the scheme.
+// bare returns the ID of a container without the scheme, as the runtime has it.
 func bare(containerID string) string {
 	if _, id, ok := strings.Cut(containerID, "://"); ok {
 		return id

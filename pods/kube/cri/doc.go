@@ -1,11 +1,11 @@
-// Package cri speaks to the container runtime of a node over its socket: the states of
-// containers, sooner than the kubelet publishes them; commands in containers; and their end.
+// Package cri is a client for the container runtime of a node (CRI). It reads container states earlier than the
+// kubelet publishes them, runs commands in containers, and stops containers.
 //
-// Read follow.go first: how the state of the node is kept in memory, one list at a time. state.go is
-// that state, an immutable snapshot; overlay.go says when it is newer than the status of a pod.
-// calls.go has the calls that act on one container, commands.go those commands that outlive their
-// attempts, and netns.go finds the network of a pod.
+// Read follow.go first: it keeps the containers of the node in memory, by listing them. state.go has the
+// result, an immutable snapshot. overlay.go merges it into the status of a pod where it is newer.
+// calls.go has the calls for one container, commands.go tracks commands that outlive their attempts, and
+// netns.go finds the network namespace of a pod.
 //
-// Pods are known by the UID in the labels of their containers. That of a static pod is not the UID of
-// its mirror pod in the API: of those this package says nothing.
+// Pods are identified by the UID in the labels of their containers. A static pod has another UID there than its
+// mirror pod in the API, so this package cannot find the containers of mirror pods.
 package cri

@@ -19,9 +19,9 @@ import (
 const (
 	listEvery    = time.Second            // without events
 	listAnyway   = 10 * time.Second       // with events
-	listAtOnce   = 100 * time.Millisecond // between two lists for events
+	listAtOnce   = 100 * time.Millisecond // minimum between two lists for events
 	eventsTrust  = 3 * time.Second        // a stream of events is trusted after this time
-	eventsRetry  = 30 * time.Second       // before a stream that has ended is opened again
+	eventsRetry  = 30 * time.Second       // before an ended stream is opened again
 	listTimeout  = 10 * time.Second
 	askTimeout   = 2 * time.Second
 	asksAtOnce   = 8
@@ -33,18 +33,18 @@ const (
 type follower struct {
 	*Client
 	changed func(uid types.UID)
-	scheme  string // of container IDs: the name of the runtime
+	scheme  string // scheme of container IDs: the name of the runtime
 
 	wake      chan struct{} // an event has arrived
-	ended     chan error    // of the stream of events
+	ended     chan error    // error at the end of the event stream
 	streaming bool
 	streamed  time.Time // when the stream was opened
-	reopen    time.Time // not before
-	noEvents  bool      // the runtime has none
+	reopen    time.Time // earliest time to open the stream again
+	noEvents  bool      // the runtime does not implement events
 }
 
-// Run follows the containers of the node until ctx ends: by the events of the runtime, or by one
-// list a second where it has none. It calls changed for each pod whose containers have changed.
+// Run keeps the state of the node's containers up to date until ctx ends. It lists them at events of the runtime,
+// or once a second if the runtime has no events. It calls changed for each pod whose containers have changed.
 func (c *Client) Run(ctx context.Context, changed func(uid types.UID)) {
 	f := &follower{Client: c, changed: changed, wake: make(chan struct{}, 1), ended: make(chan error, 1)}
 	var stream sync.WaitGroup
@@ -58,7 +58,7 @@ func (c *Client) Run(ctx context.Context, changed func(uid types.UID)) {
 		f.setTrouble(err)
 		if err != nil {
 			retry = min(max(2*retry, retryFirst), retryLongest)
-			f.noEvents, f.reopen = false, time.Time{} // another version of the runtime may come back
+			f.noEvents, f.reopen = false, time.Time{} // the runtime may restart with another version
 			f.pause(ctx, pace.Jitter(retry/2, retry), false)
 			continue
 		}
@@ -67,7 +67,7 @@ func (c *Client) Run(ctx context.Context, changed func(uid types.UID)) {
 	}
 }
 
-// interval returns the time until the next list if there is no event.
+// interval returns the time until the next list without an event.
 func (f *follower) interval() time.Duration {
 	if f.streaming && time.Since(f.streamed) >= eventsTrust {
 		return listAnyway
@@ -75,7 +75,8 @@ func (f *follower) interval() time.Duration {
 	return listEvery
 }
 
-// pause waits for atMost, for an event if there may be one, or for the end of ctx.
+// pause waits for at most atMost. The end of ctx or of the stream ends it earlier, and with events set, so does an
+// event.
 func (f *follower) pause(ctx context.Context, atMost time.Duration, events bool) {
 	timer := time.NewTimer(atMost)
 	defer timer.Stop()
@@ -98,8 +99,8 @@ func (f *follower) pause(ctx context.Context, atMost time.Duration, events bool)
 	}
 }
 
-// open opens the stream of events unless it is open, or the runtime has none. The list after it tells
-// what came before.
+// open opens the stream of events, unless it is open or not supported. The caller must list the containers
+// afterwards, to see changes from before the stream.
 func (f *follower) open(ctx context.Context, running *sync.WaitGroup) {
 	if f.streaming || f.noEvents || time.Now().Before(f.reopen) {
 		return
@@ -108,8 +109,8 @@ func (f *follower) open(ctx context.Context, running *sync.WaitGroup) {
 	running.Go(func() { f.ended <- f.events(ctx) })
 }
 
-// events reads events until the stream ends. What they say is not used: a list shows it, and what
-// the other events said that are under way.
+// events reads events until the stream ends. It ignores their content: each event only triggers a list, which also
+// covers other events in flight.
 func (f *follower) events(ctx context.Context) error {
 	stream, err := f.runtime.GetContainerEvents(ctx, &runtime.GetEventsRequest{})
 	if err != nil {
@@ -126,7 +127,7 @@ func (f *follower) events(ctx context.Context) error {
 	}
 }
 
-// list makes the state that of the runtime, and tells what has changed.
+// list replaces the state by the runtime's, and calls changed for each changed pod.
 func (f *follower) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -168,8 +169,8 @@ func (f *follower) name(ctx context.Context) error {
 	return nil
 }
 
-// merge returns the containers of a list by ID, and those whose details are not known: new ones, and
-// those in another state than before. Of these it returns what was known, if it was.
+// merge returns the containers of a list by ID. unknown has the containers whose details must be read: new ones, and
+// ones whose state has changed. For the latter, all has the old details.
 func (f *follower) merge(old *state, items []*runtime.Container) (all, unknown map[string]Container) {
 	all, unknown = make(map[string]Container, len(items)), make(map[string]Container)
 	for _, item := range items {
@@ -179,7 +180,7 @@ func (f *follower) merge(old *state, items []*runtime.Container) (all, unknown m
 		}
 		before, known := old.all[item.GetId()]
 		switch {
-		case known && before.is(item.GetState()):
+		case known && before.hasState(item.GetState()):
 			all[item.GetId()] = before
 		case known:
 			all[item.GetId()], unknown[item.GetId()] = before, c
@@ -192,8 +193,8 @@ func (f *follower) merge(old *state, items []*runtime.Container) (all, unknown m
 	return all, unknown
 }
 
-// ask sets in all the details of the containers in unknown. One that the runtime does not tell keeps
-// what was known, and is asked for after the next list.
+// ask reads the details of the containers in unknown, and sets them in all. After an error, a container keeps its
+// old details until the next list. Containers that do not exist are deleted from all.
 func (f *follower) ask(ctx context.Context, all, unknown map[string]Container) {
 	var (
 		asking sync.WaitGroup
@@ -226,7 +227,7 @@ func (f *follower) details(ctx context.Context, id string) (*runtime.ContainerSt
 		return nil, wrap("status of container "+id, err)
 	}
 	if answer.GetStatus().GetId() != id {
-		return nil, fmt.Errorf("status of container %s: it is that of another container", id)
+		return nil, fmt.Errorf("status of container %s: the runtime returned another container", id)
 	}
 	return answer.GetStatus(), nil
 }

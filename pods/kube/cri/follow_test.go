@@ -23,7 +23,7 @@ func TestNewRelativeSocketIsRefused(t *testing.T) {
 	}
 }
 
-func TestRunWithoutEventsListsAndAsksOnlyForChanges(t *testing.T) {
+func TestRunWithoutEventsReadsOnlyChangedContainers(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	f.set(container("a0", "a", 0, exited), container("a1", "a", 1, running), container("b0", "b", 0, created))
@@ -77,7 +77,7 @@ func TestRunWithoutEventsListsAndAsksOnlyForChanges(t *testing.T) {
 	}
 }
 
-// same compares what is exported.
+// same compares the exported fields.
 func same(a, b cri.Container) bool {
 	if !a.StartedAt.Equal(b.StartedAt) || !a.FinishedAt.Equal(b.FinishedAt) {
 		return false
@@ -93,7 +93,7 @@ func TestRunEventCausesListAtOnce(t *testing.T) {
 	f.serve(t)
 	_, changed := f.client(t)
 	last := time.Now()
-	for quiet := false; !quiet; { // until the stream is trusted, there is a list a second
+	for quiet := false; !quiet; { // one list a second until the stream is trusted
 		select {
 		case last = <-f.listed:
 		case <-time.After(2500 * time.Millisecond):
@@ -101,7 +101,7 @@ func TestRunEventCausesListAtOnce(t *testing.T) {
 		}
 	}
 	f.set(container("a0", "a", 0, running))
-	f.events <- &runtime.ContainerEventResponse{} // hostile: says nothing
+	f.events <- &runtime.ContainerEventResponse{} // an empty event
 	<-changed
 	if took := time.Since(last); took > 9*time.Second {
 		t.Errorf("the change was told %v after the last list: by the next list, not by the event", took)
@@ -115,7 +115,7 @@ func TestRunEventCausesListAtOnce(t *testing.T) {
 	}
 }
 
-func TestRunEventsThatFailAreReplacedByLists(t *testing.T) {
+func TestRunFailedEventsAreReplacedByLists(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	f.eventsError = status.Error(codes.Internal, "out of order")
@@ -136,7 +136,7 @@ func TestRunRuntimeAwayKeepsStateAndReconnects(t *testing.T) {
 		t.Errorf("trouble before the first list: %v", err)
 	}
 	c, changed := f.client(t)
-	f.logged("cannot be asked")
+	f.logged("cannot be reached")
 	f.set(container("a0", "a", 0, running))
 	f.serve(t)
 	f.logged("answers again")
@@ -145,7 +145,7 @@ func TestRunRuntimeAwayKeepsStateAndReconnects(t *testing.T) {
 		t.Errorf("trouble: %v", err)
 	}
 	f.crash()
-	f.logged("cannot be asked")
+	f.logged("cannot be reached")
 	if err := c.Trouble(); !strings.Contains(err.Error(), f.socket) {
 		t.Errorf("trouble %q does not name the socket", err)
 	}
@@ -190,7 +190,7 @@ func TestRunHostileAnswers(t *testing.T) {
 	for name, answer := range map[string]*runtime.ContainerStatusResponse{
 		"no status": {}, "status of another container": {Status: &runtime.ContainerStatus{Id: "other", State: running}},
 	} {
-		t.Run(name+" is asked for again", func(t *testing.T) {
+		t.Run(name+" is read again", func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
 			f.details = func(_ context.Context, id string) (*runtime.ContainerStatusResponse, error) {
@@ -208,7 +208,7 @@ func TestRunHostileAnswers(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a container that is gone before it is asked for", func(t *testing.T) {
+	t.Run("a container that is removed before it is read", func(t *testing.T) {
 		t.Parallel()
 		f := newFake(t)
 		f.details = func(_ context.Context, id string) (*runtime.ContainerStatusResponse, error) {
@@ -252,12 +252,12 @@ func TestRunHostileAnswers(t *testing.T) {
 		f.set(many(10_001)...)
 		f.serve(t)
 		c, _ := f.client(t)
-		f.logged("cannot be asked")
+		f.logged("cannot be reached")
 		if err := c.Trouble(); err == nil || !strings.Contains(err.Error(), "10001 containers, more than 10000") {
 			t.Errorf("trouble: %v", err)
 		}
 	})
-	t.Run("a list above the limit of a message", func(t *testing.T) {
+	t.Run("a list larger than the maximum message", func(t *testing.T) {
 		t.Parallel()
 		f := newFake(t)
 		huge := container("a0", "a", 0, running)
@@ -265,18 +265,18 @@ func TestRunHostileAnswers(t *testing.T) {
 		f.set(huge)
 		f.serve(t)
 		c, _ := f.client(t)
-		f.logged("cannot be asked")
+		f.logged("cannot be reached")
 		if err := c.Trouble(); err == nil || !strings.Contains(err.Error(), "larger than max") {
 			t.Errorf("trouble: %v", err)
 		}
 	})
-	t.Run("a runtime whose name is none", func(t *testing.T) {
+	t.Run("a runtime with an invalid name", func(t *testing.T) {
 		t.Parallel()
 		f := newFake(t)
 		f.name = "a name/of: evil"
 		f.serve(t)
 		c, _ := f.client(t)
-		f.logged("cannot be asked")
+		f.logged("cannot be reached")
 		if err := c.Trouble(); !strings.Contains(err.Error(), `"a name/of: evil" is no name of a container runtime`) {
 			t.Errorf("trouble: %v", err)
 		}
@@ -300,7 +300,7 @@ func TestNoSocketIsTrouble(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	c, _ := f.client(t)
-	f.logged("cannot be asked")
+	f.logged("cannot be reached")
 	if err := c.Trouble(); !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("trouble: %v", err)
 	}

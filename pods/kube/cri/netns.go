@@ -15,8 +15,7 @@ import (
 // ErrHostNetwork means that a pod has no network namespace of its own.
 var ErrHostNetwork = errors.New("the pod is in the network of its node")
 
-// sandboxInfo is the part of the verbose information about a sandbox that containerd and CRI-O give
-// in the same form.
+// sandboxInfo is the part of the verbose sandbox status that has the same format in containerd and CRI-O.
 type sandboxInfo struct {
 	RuntimeSpec struct {
 		Linux struct {
@@ -26,8 +25,8 @@ type sandboxInfo struct {
 }
 
 // NetworkNamespace returns the path of the network namespace of a pod: a file that this process can
-// open, which is below /proc/1/root if this process shares the process namespace of the node and not
-// its files. It returns [ErrHostNetwork] for a pod in the network of its node.
+// open. The path is below /proc/1/root if this process shares the node's PID namespace but not its file system. The
+// error is [ErrHostNetwork] for a pod in the network of its node.
 func (c *Client) NetworkNamespace(ctx context.Context, uid types.UID) (path string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -55,7 +54,7 @@ func (c *Client) NetworkNamespace(ctx context.Context, uid types.UID) (path stri
 	return "", fmt.Errorf("%s: it has no path of a network namespace", call)
 }
 
-// sandboxOf returns the newest sandbox of a pod that is ready.
+// sandboxOf returns the ID of the newest ready sandbox of a pod.
 func (c *Client) sandboxOf(ctx context.Context, uid types.UID) (string, error) {
 	answer, err := c.runtime.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{Filter: &runtime.PodSandboxFilter{
 		State:         &runtime.PodSandboxStateValue{State: runtime.PodSandboxState_SANDBOX_READY},
@@ -77,7 +76,7 @@ func (c *Client) sandboxOf(ctx context.Context, uid types.UID) (string, error) {
 	return newest.GetId(), nil
 }
 
-// visible returns the path at which this process sees a file of the node.
+// visible returns the path of a file of the node as seen by this process.
 func visible(path string) (string, error) {
 	_, err := os.Stat(path)
 	if err == nil {

@@ -5,10 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Overlay sets in status what the runtime knows better than the kubelet has published: a newer start
-// of a container, and its exit. pod has the containers. A status that is newer than what the runtime
-// has told stays as it is, and so does that of a container of which the runtime knows nothing. status is
-// changed in place: it must not share memory with others.
+// Overlay updates the container statuses of pod in status with newer states of the runtime: later starts and exits
+// of containers. The status of a container that the runtime does not know, or that is newer than the runtime's last
+// known state, does not change. status is changed in place, so it must not share memory with other statuses.
 func (c *Client) Overlay(pod *v1.Pod, status *v1.PodStatus) {
 	s := c.state.Load()
 	overlayAll(s, pod, pod.Spec.InitContainers, &status.InitContainerStatuses)
@@ -41,8 +40,8 @@ func named(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
 	return nil
 }
 
-// newerThan reports whether c is newer than status. A container that waits to be restarted has the ID
-// of the one that has exited in its status.
+// newerThan reports whether c is newer than status. The status of a container that waits for its restart has the ID
+// of the exited container.
 func newerThan(c *Container, status *v1.ContainerStatus) bool {
 	switch {
 	case c.Restarts != status.RestartCount:
@@ -60,7 +59,7 @@ func newerThan(c *Container, status *v1.ContainerStatus) bool {
 	}
 }
 
-// overlay makes status that of c.
+// overlay sets status from c.
 func overlay(s *state, c *Container, status *v1.ContainerStatus) {
 	if status.ContainerID != c.ID {
 		if before, ok := s.all[bare(status.ContainerID)]; ok && before.Exited {

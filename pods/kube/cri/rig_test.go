@@ -32,13 +32,13 @@ type fake struct {
 	server *grpc.Server
 	served sync.WaitGroup
 
-	listed chan time.Time // when each list was asked for
+	listed chan time.Time // time of each list request
 	log    chan string    // of the client
 	events chan *runtime.ContainerEventResponse
 
 	exec    func(context.Context, *runtime.ExecSyncRequest) (*runtime.ExecSyncResponse, error)
 	stop    func(*runtime.StopContainerRequest) error
-	details func(context.Context, string) (*runtime.ContainerStatusResponse, error) // nil: of the list
+	details func(context.Context, string) (*runtime.ContainerStatusResponse, error) // nil: from the list
 	sandbox func(*runtime.PodSandboxStatusRequest) (*runtime.PodSandboxStatusResponse, error)
 	boxes   []*runtime.PodSandbox
 
@@ -47,7 +47,7 @@ type fake struct {
 
 	mu    sync.Mutex
 	list  []*runtime.Container
-	slow  chan struct{} // lists wait for its end
+	slow  chan struct{} // lists wait until it is closed
 	asked map[string]int
 }
 
@@ -85,7 +85,7 @@ func (f *fake) crash() {
 	f.served.Wait()
 }
 
-// client returns a client that follows f, and the pods that it was told.
+// client returns a running client of f, and a channel of the changed pods.
 func (f *fake) client(t *testing.T) (c *cri.Client, changed chan types.UID) {
 	t.Helper()
 	c = f.silent(t)
@@ -100,7 +100,7 @@ func (f *fake) client(t *testing.T) (c *cri.Client, changed chan types.UID) {
 	return c, changed
 }
 
-// silent returns a client that does not follow.
+// silent returns a client without Run.
 func (f *fake) silent(t *testing.T) *cri.Client {
 	t.Helper()
 	c, err := cri.New(cri.Config{Socket: f.socket, Logger: slog.New(slog.NewTextHandler(logLines(f.log), nil))})
@@ -119,7 +119,7 @@ func (l logLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// logged waits for a line of the log with text.
+// logged waits for a log message that contains text.
 func (f *fake) logged(text string) {
 	for !strings.Contains(<-f.log, text) {
 	}
@@ -186,10 +186,10 @@ func (f *fake) ContainerStatus(ctx context.Context, r *runtime.ContainerStatusRe
 	return f.status(r.ContainerId)
 }
 
-// started is when all containers have started.
+// started is the start time of all containers.
 var started = time.Unix(1_790_000_000, 123)
 
-// status is what the list says, with times and exit code 7.
+// status returns the state from the list, with times and exit code 7.
 func (f *fake) status(id string) (*runtime.ContainerStatusResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,7 +250,7 @@ const (
 	unknown = runtime.ContainerState_CONTAINER_UNKNOWN
 )
 
-// container returns an item of a list: of the container "app" of the pod uid.
+// container returns an item of a list, for the container "app" of the pod uid.
 func container(id, uid string, attempt uint32, state runtime.ContainerState) *runtime.Container {
 	return &runtime.Container{
 		Id: id, PodSandboxId: "box", State: state, CreatedAt: int64(attempt) + 1, Metadata: &runtime.ContainerMetadata{Name: "app", Attempt: attempt},

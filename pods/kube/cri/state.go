@@ -18,10 +18,10 @@ const (
 	labelContainer = "io.kubernetes.container.name"
 )
 
-// Limits of what a runtime may say.
+// Limits of the runtime's responses.
 const (
 	maxContainers = 10_000
-	maxText       = 256 // bytes of an ID, a label and a reason
+	maxText       = 256 // bytes of an ID, a label or a reason
 )
 
 // key names a container of a pod.
@@ -30,13 +30,13 @@ type key struct {
 	name string
 }
 
-// state is what is known of the containers of the node; read-only once it is published.
+// state is a snapshot of the containers of the node. It is read-only once it is published.
 type state struct {
 	all    map[string]Container // by ID without scheme
-	newest map[key]Container    // those that have started
+	newest map[key]Container    // newest started instance of each container
 }
 
-// stateOf returns the state with containers.
+// stateOf returns the state with the given containers.
 func stateOf(all map[string]Container) *state {
 	s := &state{all: all, newest: make(map[key]Container, len(all))}
 	for _, c := range all {
@@ -51,13 +51,13 @@ func stateOf(all map[string]Container) *state {
 	return s
 }
 
-// newer reports whether c was started after o, another container of the same name. The attempt
-// number decides: a clock may have been set back.
+// newer reports whether c was started after o, another container of the same name. It compares the attempt
+// number first, since a clock may have been set back.
 func (c *Container) newer(o *Container) bool {
 	return cmp.Or(cmp.Compare(c.Restarts, o.Restarts), cmp.Compare(c.created, o.created), cmp.Compare(c.ID, o.ID)) > 0
 }
 
-// changedSince returns the pods whose newest containers differ in old.
+// changedSince returns the pods whose newest containers differ between old and s.
 func (s *state) changedSince(old *state) map[types.UID]bool {
 	pods := make(map[types.UID]bool)
 	for k, c := range s.newest {
@@ -73,8 +73,7 @@ func (s *state) changedSince(old *state) map[types.UID]bool {
 	return pods
 }
 
-// containerOf returns what an item of a list says about the identity of a container; false if it is
-// no container of a pod.
+// containerOf returns the identity of a container from an item of a list; false if it is not a container of a pod.
 func containerOf(scheme string, item *runtime.Container) (Container, bool) {
 	labels, meta := item.GetLabels(), item.GetMetadata()
 	c := Container{
@@ -108,8 +107,8 @@ func (c Container) withDetails(status *runtime.ContainerStatus) Container {
 	return c
 }
 
-// is reports whether c is in the state that a list says.
-func (c *Container) is(s runtime.ContainerState) bool {
+// hasState reports whether c is in a state of the runtime. It returns true for the state unknown.
+func (c *Container) hasState(s runtime.ContainerState) bool {
 	switch s {
 	case runtime.ContainerState_CONTAINER_CREATED:
 		return !c.Running && !c.Exited
@@ -117,7 +116,7 @@ func (c *Container) is(s runtime.ContainerState) bool {
 		return c.Running
 	case runtime.ContainerState_CONTAINER_EXITED:
 		return c.Exited
-	default: // unknown to the runtime too: what was known stands
+	default: // unknown: keep the known state
 		return true
 	}
 }

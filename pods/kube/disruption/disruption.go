@@ -1,6 +1,6 @@
-// Package disruption lets one pod of a workload be restarted or evicted at a time, in the whole cluster. The
-// agents of all nodes agree by a lease of the workload. Read [Claims] first; recovered.go says when the next
-// pod may follow.
+// Package disruption limits restarts and evictions to one pod of a workload at a time, in the whole cluster. The
+// agents of all nodes coordinate through a lease for the workload. Read [Claims] first; recovered.go decides when
+// the next pod may follow.
 package disruption
 
 import (
@@ -34,7 +34,7 @@ type Cluster interface {
 var _ Cluster = (*api.Client)(nil)
 
 const (
-	// Longest is how long a workload waits for a disrupted pod that does not become ready.
+	// Longest is the maximum time that a workload waits for a disrupted pod to become ready.
 	Longest = 10 * time.Minute
 
 	claimTimeout = 10 * time.Second // of all requests before an action
@@ -44,7 +44,7 @@ const (
 // Names of the annotations of a lease, for people and for the agent that holds it.
 const (
 	AnnotationWorkload = "prober.dev/workload" // such as ReplicaSet shop/api-6f7
-	AnnotationPod      = "prober.dev/pod"      // that is disrupted
+	AnnotationPod      = "prober.dev/pod"      // the disrupted pod
 	AnnotationPodUID   = "prober.dev/pod-uid"
 )
 
@@ -52,14 +52,14 @@ const (
 type Config struct {
 	Cluster   Cluster
 	Namespace string // of the leases
-	Node      string // which holds them
+	Node      string // holder of the leases
 	Logger    *slog.Logger
 }
 
-// Claims are the workloads of which this agent disrupts a pod. A claim is a lease with the node as holder. It
-// ends when the pod, or another one in its place, is ready again, and after [Longest] at the latest. The
-// lease of an agent that has ended lapses [Longest] after another agent has seen it first: clocks of nodes are not
-// compared. Claims are safe for concurrent use.
+// Claims holds the workloads with a pod that this agent disrupts. A claim is a lease with the node as its holder. It
+// ends when the pod or its replacement is ready again, and after [Longest] at the latest. The lease of an agent that
+// has ended expires [Longest] after another agent has first seen it: clocks of nodes are not compared. Claims is
+// safe for concurrent use.
 type Claims struct {
 	cfg Config
 
@@ -68,16 +68,16 @@ type Claims struct {
 	seen map[string]sighting // leases of other agents
 }
 
-// claim is a lease that is held.
+// claim is a lease held by this agent.
 type claim struct {
 	workload
 	pod    types.UID
-	before map[types.UID]string // pods of the workload, with their containers
+	before map[types.UID]string // container IDs of the workload's pods before the action
 	since  time.Time
-	acted  bool // else the action is under way
+	acted  bool // the action has ended
 	ready  bool // at the last poll
 
-	earlier *claim // of the same pod, for an action before; it goes on if this one comes to nothing
+	earlier *claim // claim for an earlier action on the same pod; restored if nothing is done
 }
 
 // workload is the controller of a pod.
@@ -85,25 +85,24 @@ type workload struct {
 	lease     string // its name
 	namespace string
 	owner     types.UID
-	labels    map[string]string // that select its pods, and perhaps others
+	labels    map[string]string // select its pods, and perhaps others
 }
 
-// sighting is when a lease was seen first as it is.
+// sighting records when a lease was first seen with a renew time.
 type sighting struct {
 	renewed metav1.MicroTime
 	at      time.Time
 }
 
-// New returns claims without any.
+// New returns Claims that hold nothing.
 func New(cfg Config) *Claims {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Claims{cfg: cfg, held: make(map[string]*claim), seen: make(map[string]sighting)}
 }
 
-// Claim claims the workload of a pod, and returns a function that must be called after the action: acted is
-// false if nothing was done. The error says why the pod must not be disrupted at present: another pod of the
-// workload is, or the lease cannot be read or written. A pod without a controller is a workload of its own, and
-// needs no lease.
+// Claim claims the workload of a pod. The caller must call done after the action, with acted false if nothing was
+// done. Claim returns an error if another pod of the workload is disrupted, or if the lease cannot be read or
+// written. A pod without a controller needs no lease.
 func (c *Claims) Claim(ctx context.Context, pod *v1.Pod) (done func(acted bool), err error) {
 	w, name := workloadOf(pod)
 	if w == nil {
@@ -129,7 +128,7 @@ func (c *Claims) Claim(ctx context.Context, pod *v1.Pod) (done func(acted bool),
 	return func(acted bool) { c.done(context.WithoutCancel(ctx), one, acted) }, nil
 }
 
-// begin takes the place of a workload in this process.
+// begin reserves the workload within this process.
 func (c *Claims) begin(w *workload, pod types.UID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +140,7 @@ func (c *Claims) begin(w *workload, pod types.UID) error {
 	return nil
 }
 
-// dropLocked forgets a claim. The earlier one of its pod holds, if there is one.
+// dropLocked forgets a claim, and restores the earlier claim of its pod, if any.
 func (c *Claims) dropLocked(one *claim) {
 	if one.earlier != nil {
 		c.held[one.lease] = one.earlier
@@ -173,12 +172,12 @@ func (c *Claims) acquire(ctx context.Context, w *workload, pod *v1.Pod, name str
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 		return fmt.Errorf("another pod of its workload is restarted or evicted at this moment")
 	case err != nil:
-		return fmt.Errorf("the lease %s/%s of its workload cannot be had, without which no pod is restarted or evicted: %w", c.cfg.Namespace, w.lease, err)
+		return fmt.Errorf("no pod is restarted or evicted without the lease %s/%s of its workload: %w", c.cfg.Namespace, w.lease, err)
 	}
 	return nil
 }
 
-// mayTake reports whether the lease may be taken: it is of this pod, or it has not changed for its duration.
+// mayTake reports whether the lease may be taken: it belongs to this node and pod, or it has not changed for Longest.
 func (c *Claims) mayTake(l *api.Lease, pod types.UID) bool {
 	if l.Spec.HolderIdentity == c.cfg.Node && l.Annotations[AnnotationPodUID] == string(pod) {
 		return true
@@ -194,7 +193,7 @@ func (c *Claims) mayTake(l *api.Lease, pod types.UID) bool {
 	return now.Sub(s.at) >= Longest
 }
 
-// done ends an action.
+// done records the end of an action, and releases the claim if nothing was done.
 func (c *Claims) done(ctx context.Context, one *claim, acted bool) {
 	c.mu.Lock()
 	one.acted = true
@@ -213,11 +212,10 @@ func (c *Claims) done(ctx context.Context, one *claim, acted bool) {
 	}
 }
 
-// release deletes the lease of a claim, if it is still of this node. A lease that cannot be deleted is tried
-// again at the next poll.
+// release deletes the lease of a claim, if this node still holds it. If that fails, the next poll tries again.
 func (c *Claims) release(ctx context.Context, one *claim) {
 	c.mu.Lock()
-	current := c.held[one.lease] == one // else the pod has been claimed again
+	current := c.held[one.lease] == one // otherwise the pod was claimed again
 	c.mu.Unlock()
 	if !current {
 		return
@@ -237,7 +235,7 @@ func (c *Claims) release(ctx context.Context, one *claim) {
 	}
 }
 
-// Run ends claims until ctx ends. Those that are left then lapse.
+// Run polls and ends claims until ctx ends. The leases that remain expire.
 func (c *Claims) Run(ctx context.Context) {
 	ticks := time.NewTicker(pollEvery)
 	defer ticks.Stop()
@@ -253,7 +251,7 @@ func (c *Claims) Run(ctx context.Context) {
 	}
 }
 
-// toPoll returns the claims whose actions have ended, and forgets leases that were not asked for again.
+// toPoll returns the claims whose actions have ended. It also forgets old sightings.
 func (c *Claims) toPoll() []*claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,8 +260,8 @@ func (c *Claims) toPoll() []*claim {
 	return slices.DeleteFunc(all, func(one *claim) bool { return !one.acted })
 }
 
-// poll ends a claim whose pod was ready at two polls in a row, or that is held for too long. The second one is
-// for a readiness gate, which is still that of the ended container at first.
+// poll ends a claim whose workload has recovered at two consecutive polls, or that is held for Longest. One poll is
+// not enough: a readiness gate may still have the status of the ended container.
 func (c *Claims) poll(ctx context.Context, one *claim) {
 	if time.Since(one.since) >= Longest {
 		c.cfg.Logger.Warn("a pod that was restarted or evicted is not ready again in time; others of its workload may follow", "lease", one.lease, "after", Longest)
@@ -292,14 +290,14 @@ func (c *Claims) podsOf(ctx context.Context, w *workload) ([]v1.Pod, error) {
 	}), nil
 }
 
-// ownLabels are the labels that each pod of a workload has with another value, or that change with its template.
+// ownLabels are labels whose values differ between the pods of a workload, or change with the pod template.
 var ownLabels = []string{
 	"apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index", "controller-revision-hash",
 	"pod-template-generation", "statefulset.kubernetes.io/pod-name",
 }
 
-// workloadOf returns the controller of a pod, and its name for people; nil if it has none. The name of the lease
-// has the namespace in it: who may create pods of one namespace may name any UID as their controller's.
+// workloadOf returns the controller of a pod, and its name for people; nil if the pod has none. The lease name is
+// derived from the namespace too: whoever may create pods in one namespace may set any UID as their controller.
 func workloadOf(pod *v1.Pod) (w *workload, name string) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil || owner.UID == "" {

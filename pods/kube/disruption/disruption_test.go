@@ -30,15 +30,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// cluster is an API server with pods and leases, whose writes have the preconditions of the real one.
+// cluster is a fake API server with pods and leases. Its writes check the same preconditions as the real one.
 type cluster struct {
 	mu       sync.Mutex
 	version  int
 	leases   map[string]*api.Lease
 	pods     map[types.UID]*v1.Pod
-	denied   error // of all requests for leases
+	denied   error // returned by all requests for leases
 	evicted  []string
-	replaces time.Duration // until a pod that was evicted has another one in its place, which is ready
+	replaces time.Duration // from an eviction until the replacement of the pod is ready
 }
 
 func newCluster() *cluster {
@@ -111,7 +111,7 @@ func (c *cluster) PodsLike(_ context.Context, namespace string, labels map[strin
 	return all, nil
 }
 
-// add adds a pod of a workload, which is ready.
+// add adds a ready pod of a workload.
 func (c *cluster) add(namespace, name string, workload types.UID) *v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *cluster) add(namespace, name string, workload types.UID) *v1.Pod {
 	return p
 }
 
-// restart starts the container of a pod again, and sets its condition.
+// restart restarts the container of a pod, and sets the pod's condition Ready.
 func (c *cluster) restart(uid types.UID, ready v1.ConditionStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +147,7 @@ func (c *cluster) pod(uid types.UID) *v1.Pod {
 	return c.pods[uid]
 }
 
-// evict deletes a pod. Another one is there and ready after a while.
+// evict deletes a pod. A ready replacement appears after c.replaces.
 func (c *cluster) evict(_ context.Context, pod api.Pod, _ *int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +166,7 @@ func (c *cluster) held() int {
 	return len(c.leases)
 }
 
-// agent runs the claims of a node.
+// agent runs the Claims of a node.
 func (c *cluster) agent(t *testing.T, node string) *disruption.Claims {
 	t.Helper()
 	claims := disruption.New(disruption.Config{Cluster: c, Namespace: "prober-system", Node: node, Logger: slog.New(slog.DiscardHandler)})
@@ -180,9 +180,9 @@ func (c *cluster) agent(t *testing.T, node string) *disruption.Claims {
 	return claims
 }
 
-// One replica of a workload on each of six nodes: the probe of all is wrong, as after a rollout. Whatever the mode,
-// one replica at a time is disrupted, and each only when the one before is ready again.
-func TestClaimsSpreadWorkload(t *testing.T) {
+// A workload has one replica on each of six nodes, and all probes fail, as after a bad rollout. In each mode, one
+// replica at a time is disrupted, and the next one only after the previous one is ready again.
+func TestClaimsOneReplicaOfWorkloadAtATime(t *testing.T) {
 	for _, mode := range []liveness.Mode{liveness.Evict, liveness.Restart} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestClaims(t *testing.T) {
 			a := c.add("shop", "a", "rs")
 			two, b := c.agent(t, "n2"), c.add("shop", "b", "rs")
 			mustClaim(t, c.agent(t, "n1"), a)(true)
-			time.Sleep(time.Minute) // it is ready, with its first container
+			time.Sleep(time.Minute) // the pod is still ready, with its first container
 			refused(t, two, b, other)
 			c.restart(a.UID, v1.ConditionFalse)
 			time.Sleep(time.Minute)
@@ -342,7 +342,7 @@ func TestClaims(t *testing.T) {
 			a.Labels["role"], b.Labels["role"] = "primary", "replica"
 			time.Sleep(time.Hour)
 			done, two := mustClaim(t, c.agent(t, "n1"), a), c.agent(t, "n2")
-			_ = c.evict(t.Context(), api.Pod{UID: a.UID}, nil) // another one is there in a minute
+			_ = c.evict(t.Context(), api.Pod{UID: a.UID}, nil) // replaced after a minute
 			c.mu.Lock()
 			b = b.DeepCopy()
 			b.Labels["role"] = "primary"
@@ -361,7 +361,7 @@ func TestClaims(t *testing.T) {
 			time.Sleep(time.Minute)
 			refused(t, two, b, other)
 		}},
-		{"stale gate", func(t *testing.T, c *cluster) { // the kubelet says Ready until the agent has written the gate
+		{"stale gate", func(t *testing.T, c *cluster) { // the pod stays Ready until the agent has written the gate
 			a, b := c.add("shop", "a", "rs"), c.add("shop", "b", "rs")
 			mustClaim(t, c.agent(t, "n1"), a)(true)
 			time.Sleep(4500 * time.Millisecond)
@@ -384,7 +384,7 @@ func TestClaims(t *testing.T) {
 			gone := disruption.New(disruption.Config{Cluster: c, Namespace: "prober-system", Node: "n1"})
 			mustClaim(t, gone, c.add("shop", "a", "rs"))(true)
 			two, b := c.agent(t, "n2"), c.add("shop", "b", "rs")
-			time.Sleep(time.Hour) // by whatever clock the holder had
+			time.Sleep(time.Hour) // the renew time does not matter
 			refused(t, two, b, other)
 			time.Sleep(disruption.Longest - time.Second)
 			refused(t, two, b, other)
@@ -394,7 +394,7 @@ func TestClaims(t *testing.T) {
 		{"leases cannot be written", func(t *testing.T, c *cluster) {
 			c.denied = apierrors.NewForbidden(leases, "x", errors.New("no right"))
 			one, a := c.agent(t, "n1"), c.add("shop", "a", "rs")
-			refused(t, one, a, "of its workload cannot be had, without which no pod is restarted or evicted: ")
+			refused(t, one, a, "no pod is restarted or evicted without the lease ")
 			c.denied = nil
 			mustClaim(t, one, a)
 		}},
@@ -426,7 +426,7 @@ func mustClaim(t *testing.T, c *disruption.Claims, pod *v1.Pod) (done func(bool)
 	return done
 }
 
-// refused checks that a claim is refused.
+// refused checks that a claim is refused with an error that contains want.
 func refused(t *testing.T, c *disruption.Claims, pod *v1.Pod, want string) {
 	t.Helper()
 	if _, err := c.Claim(t.Context(), pod); err == nil || !strings.Contains(err.Error(), want) {

@@ -15,13 +15,13 @@ import (
 
 const (
 	evictTimeout = 30 * time.Second
-	stopExtra    = 3 * time.Minute // for the runtime, beyond the grace period
+	stopExtra    = 3 * time.Minute // time for the runtime after the grace period
 )
 
 // errOpened means that the breaker opened while a preStop hook ran.
 var errOpened = errors.New("the breaker has opened")
 
-// task is an action that is under way; read-only.
+// task is an action in progress. It is read-only.
 type task struct {
 	p        *pending // not read by the action
 	failure  Failure
@@ -31,7 +31,7 @@ type task struct {
 	hooked   bool
 }
 
-// act begins an action, or says that it would.
+// act begins an action. In a dry run it only records an event.
 func (l *loop) act(ctx context.Context, p *pending, pod *v1.Pod, o order, now time.Time) {
 	t := &task{p: p, failure: p.Failure, pod: pod, workload: workloadOf(pod), order: o, hooked: p.hooked}
 	l.guards.take(t.workload, pod.Namespace, now)
@@ -72,8 +72,8 @@ func (a *Actor) do(ctx context.Context, t *task) error {
 	return err
 }
 
-// restart ends a container as the kubelet does: the time of the preStop hook is part of the grace
-// period, of which at least 2 s are left.
+// restart stops a container as the kubelet does: the time of the preStop hook is part of the grace
+// period, but at least 2 s remain after it.
 func (a *Actor) restart(ctx context.Context, t *task) error {
 	if !t.hooked {
 		a.event(&t.failure, t.pod, v1.EventTypeNormal, eventKilling, t.failure.message(t.pod, t.order))
@@ -102,14 +102,13 @@ func (a *Actor) restart(ctx context.Context, t *task) error {
 	return a.cfg.Stop(ctx, t.failure.ContainerID, rest)
 }
 
-// ended takes the outcome of an action. The failure is decided about again, in case that the action
-// had no effect.
+// ended handles the outcome of an action. If the failure may continue, it is decided about again later.
 func (l *loop) ended(o outcome, now time.Time) {
 	p, mode := o.task.p, o.task.failure.Mode
 	p.running = false
 	delete(l.begun, p.key.uid)
 	if l.pending[p.key] != p { // a later container has failed meanwhile
-		p = &pending{Failure: o.task.failure, key: o.task.p.key, told: map[string]bool{}, counted: map[string]bool{}}
+		p = &pending{Failure: o.task.failure, key: o.task.p.key, recorded: map[string]bool{}, counted: map[string]bool{}}
 	}
 	if _, ok := errors.AsType[*unclaimedError](o.err); ok {
 		l.unclaimed(p, o, now)
@@ -139,7 +138,7 @@ func (l *loop) ended(o outcome, now time.Time) {
 	}
 }
 
-// giveBack returns the tokens of an action that did nothing, for which others may wait.
+// giveBack returns the tokens of an action that did nothing, and wakes the failures that wait for tokens.
 func (l *loop) giveBack(workload types.UID, now time.Time) {
 	l.guards.giveBack(workload)
 	for _, p := range l.pending {
@@ -149,7 +148,7 @@ func (l *loop) giveBack(workload types.UID, now time.Time) {
 	}
 }
 
-// remove forgets a failure, if it is not replaced already.
+// remove forgets a failure, unless a newer one has replaced it.
 func (l *loop) remove(p *pending) {
 	if l.pending[p.key] == p {
 		delete(l.pending, p.key)
@@ -164,20 +163,20 @@ func (l *loop) actedOn(p *pending, now time.Time) {
 	p.next = l.guards.backoffs[p.key].next(l.cfg.Backoff)
 }
 
-// blocked makes an eviction wait that a PodDisruptionBudget forbids.
+// blocked delays an eviction that a PodDisruptionBudget forbids.
 func (l *loop) blocked(p *pending, o outcome, now time.Time) {
 	p.blocks++
-	wait := pace.Doubled(blockedFirst, backoffMost, p.blocks-1)
+	wait := pace.Doubled(minBlockedWait, maxBackoff, p.blocks-1)
 	p.blocked = now.Add(pace.Jitter(wait, wait+wait/2))
 	p.next = p.blocked
 	l.withheld(p, WithheldBlocked)
-	l.tell(p, o.task.pod, v1.EventTypeWarning, eventWithheld, strings.TrimSuffix(o.err.Error(), ".")+"; it is tried again while the probe fails")
+	l.recordOnce(p, o.task.pod, v1.EventTypeWarning, eventWithheld, strings.TrimSuffix(o.err.Error(), ".")+"; it is tried again while the probe fails")
 }
 
-// failed counts and tells that an action has failed.
+// failed counts, logs and records a failed action.
 func (l *loop) failed(p *pending, o outcome) {
 	f := &o.task.failure
 	l.count(func(c *Counts) { c.Failed[f.Mode]++ })
 	l.log.Warn("the action on a failed probe failed", "mode", f.Mode, "namespace", f.Pod.Namespace, "pod", f.Pod.Name, "container", f.Container, "error", o.err)
-	l.tell(p, o.task.pod, v1.EventTypeWarning, eventFailed, o.err.Error())
+	l.recordOnce(p, o.task.pod, v1.EventTypeWarning, eventFailed, o.err.Error())
 }

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	measureEvery = time.Second
-	settleLeast  = time.Second // between a failure and its action, for others to show up
-	settleMost   = 10 * time.Second
-	recheck      = 10 * time.Second
-	maxActions   = 4           // at once
-	maxActionsOf = 3           // of one namespace: others find a place
-	longAction   = time.Minute // an action that takes longer does not count
+	measureEvery           = time.Second
+	minSettle              = time.Second // minimum delay of an action, for related failures to appear
+	maxSettle              = 10 * time.Second
+	recheck                = 10 * time.Second
+	maxActions             = 4           // at once
+	maxActionsPerNamespace = 3           // so that others get a slot
+	longAction             = time.Minute // an action that takes longer does not count for these limits
 )
 
-// Events that this package records beside the kubelet's own.
+// Reasons of events, or their endings; see loop.recordOnce.
 const (
 	eventKilling  = "Killing"
 	eventPreStop  = "FailedPreStopHook"
@@ -37,48 +37,48 @@ const (
 	eventWithheld = "Withheld"
 )
 
-// pending is a failure that is not dealt with.
+// pending is a failure that is not resolved.
 type pending struct {
 	Failure
 	key      key
 	restarts int32
 	acted    bool
-	hooked   bool      // its preStop hook has run, and the breaker has opened meanwhile
-	running  bool      // an action is under way
-	settled  time.Time // not before
-	blocked  time.Time // not before
-	blocks   int       // in a row
-	next     time.Time // when to decide again
-	reason   string    // of the last wait
-	told     map[string]bool
-	counted  map[string]bool
+	hooked   bool            // its preStop hook has run, but the breaker has opened meanwhile
+	running  bool            // an action is in progress
+	settled  time.Time       // no action before
+	blocked  time.Time       // no action before
+	blocks   int             // consecutive times that the action was blocked
+	next     time.Time       // time of the next decision
+	reason   string          // reason of the last wait
+	recorded map[string]bool // events, by ending of the reason
+	counted  map[string]bool // by reason of Counts.Withheld
 }
 
-// loop is the goroutine of Run with all that it owns.
+// loop is the state that the goroutine of Run owns.
 type loop struct {
 	*Actor
 	breaker *breaker
 	guards  guards
 	pending map[key]*pending
-	begun   map[types.UID]action // under way, by pod
+	begun   map[types.UID]action // actions in progress, by pod
 	done    chan outcome
 	running sync.WaitGroup
 }
 
-// action is one that is under way.
+// action is an action in progress.
 type action struct {
 	begun     time.Time
 	namespace string
 }
 
-// outcome is how an action ended.
+// outcome is the result of an action.
 type outcome struct {
 	task *task
 	err  error
 }
 
-// Run acts until ctx ends. Actions that are under way end with it: what has failed then fails for
-// the next agent too.
+// Run acts on failures until ctx ends, which also ends the actions in progress. The next agent will find
+// the same failures.
 func (a *Actor) Run(ctx context.Context) {
 	l := &loop{
 		Actor: a, breaker: newBreaker(&a.cfg, a.log), pending: map[key]*pending{}, begun: map[types.UID]action{}, done: make(chan outcome),
@@ -106,7 +106,7 @@ func (a *Actor) Run(ctx context.Context) {
 	}
 }
 
-// step reads the inbox, and decides what is due.
+// step reads the inbox, and decides about the failures that are due.
 func (l *loop) step(ctx context.Context, now time.Time) {
 	l.mu.Lock()
 	in := l.inbox
@@ -129,13 +129,13 @@ func (l *loop) step(ctx context.Context, now time.Time) {
 	}
 	var due []*pending
 	for _, p := range l.pending {
-		of := scopeOf(p.Pod)
-		closed := p.reason == WithheldBreaker && before.About(of).Open != "" && doubts.About(of).Open == ""
+		scope := scopeOf(p.Pod)
+		closed := p.reason == WithheldBreaker && before.About(scope).Open != "" && doubts.About(scope).Open == ""
 		if !p.running && (closed || !now.Before(p.next)) {
 			due = append(due, p)
 		}
 	}
-	for len(due) > 0 { // the namespace first whose last action is longest ago
+	for len(due) > 0 { // least recently served namespace first
 		first := slices.MinFunc(due, func(a, b *pending) int {
 			return cmp.Or(l.guards.served[a.Pod.Namespace].Compare(l.guards.served[b.Pod.Namespace]), a.settled.Compare(b.settled),
 				cmp.Compare(a.key.uid, b.key.uid), cmp.Compare(a.key.container, b.key.container))
@@ -156,7 +156,7 @@ func (l *loop) untilNext(now time.Time) time.Duration {
 	return next.Sub(now)
 }
 
-// add begins with a failure. One of the same container replaces what was known of it.
+// add adds a pending failure. A further failure of the same container updates it.
 func (l *loop) add(f *Failure, now time.Time) {
 	k := key{f.Pod.UID, f.Container}
 	if p := l.pending[k]; p != nil && p.ContainerID == f.ContainerID {
@@ -164,7 +164,7 @@ func (l *loop) add(f *Failure, now time.Time) {
 		return
 	}
 	p := &pending{
-		Failure: *f, key: k, restarts: -1, settled: now.Add(settleTime(f.Period)), told: map[string]bool{}, counted: map[string]bool{},
+		Failure: *f, key: k, restarts: -1, settled: now.Add(settleTime(f.Period)), recorded: map[string]bool{}, counted: map[string]bool{},
 	}
 	p.next = p.settled
 	if s := statusNamed(&f.Pod.Status, f.Container); s != nil && s.ContainerID == f.ContainerID {
@@ -173,13 +173,13 @@ func (l *loop) add(f *Failure, now time.Time) {
 	l.pending[k] = p
 }
 
-// settleTime returns how long an action waits after a failure of a probe with a period. Probes that fail
-// for the same reason do so within one.
+// settleTime returns the delay of an action after a failure of a probe with the given period. Probes that
+// fail for the same reason fail within one period.
 func settleTime(period time.Duration) time.Duration {
-	return min(max(period, settleLeast), settleMost) + pace.Jitter(0, settleLeast/2)
+	return min(max(period, minSettle), maxSettle) + pace.Jitter(0, minSettle/2)
 }
 
-// decide asks [decide] about a failure, and does what it says.
+// decide calls the function decide for a failure, and carries out the decision.
 func (l *loop) decide(ctx context.Context, p *pending, now time.Time) {
 	s := l.situation(p, now)
 	d := decide(s, now)
@@ -191,7 +191,7 @@ func (l *loop) decide(ctx context.Context, p *pending, now time.Time) {
 	case drop:
 		delete(l.pending, p.key)
 		if d.reason == WithheldOnFailure || d.reason == WithheldUnavailable {
-			l.tell(p, s.pod, v1.EventTypeWarning, eventRefused, d.text)
+			l.recordOnce(p, s.pod, v1.EventTypeWarning, eventRefused, d.text)
 		}
 	case wait:
 		p.next = d.until
@@ -203,14 +203,14 @@ func (l *loop) decide(ctx context.Context, p *pending, now time.Time) {
 			if d.reason == WithheldBreaker {
 				again = "it is tried again when the breaker closes"
 			}
-			l.tell(p, s.pod, v1.EventTypeWarning, eventWithheld, d.text+"; "+again)
+			l.recordOnce(p, s.pod, v1.EventTypeWarning, eventWithheld, d.text+"; "+again)
 		}
 	case act:
 		l.act(ctx, p, s.pod, d.order, now)
 	}
 }
 
-// situation returns what a decision about a failure depends on.
+// situation returns the input of a decision about a failure.
 func (l *loop) situation(p *pending, now time.Time) *situation {
 	held := false
 	if l.cfg.Asked != nil {
@@ -238,14 +238,14 @@ func (l *loop) situation(p *pending, now time.Time) *situation {
 		}
 	}
 	_, s.busy = l.begun[p.key.uid]
-	s.noSlot = busy >= maxActions || own >= maxActionsOf
+	s.noSlot = busy >= maxActions || own >= maxActionsPerNamespace
 	if s.pod != nil {
 		l.guards.fill(s, p.key, workloadOf(s.pod))
 	}
 	return s
 }
 
-// withheld counts that the action of a failure is withheld, once for each reason.
+// withheld counts a withheld action, once for each failure and reason.
 func (l *loop) withheld(p *pending, reason string) {
 	if !p.counted[reason] {
 		p.counted[reason] = true
@@ -253,26 +253,26 @@ func (l *loop) withheld(p *pending, reason string) {
 	}
 }
 
-// tell records an event about an action, of which there is one for each failure. Its reason is what,
-// with the action before it: ProbeRestartRefused.
-func (l *loop) tell(p *pending, pod *v1.Pod, eventType, what, text string) {
-	if p.told[what] {
+// recordOnce records an event about an action, at most once for each failure and ending. The reason of the event is
+// the action followed by ending, such as ProbeRestartRefused.
+func (l *loop) recordOnce(p *pending, pod *v1.Pod, eventType, ending, text string) {
+	if p.recorded[ending] {
 		return
 	}
-	p.told[what] = true
+	p.recorded[ending] = true
 	action, subject := "Restart", "container "+p.Container+" is not restarted"
 	if p.Mode == Evict {
 		action, subject = "Evict", "the pod is not evicted"
 	}
-	l.event(&p.Failure, pod, eventType, "Probe"+action+what, fmt.Sprintf("The %s probe of container %s fails, and %s: %s", p.Kind, p.Container, subject, text))
+	l.event(&p.Failure, pod, eventType, "Probe"+action+ending, fmt.Sprintf("The %s probe of container %s fails, and %s: %s", p.Kind, p.Container, subject, text))
 }
 
-// event records an event of the container of a failure. pod may be nil.
+// event records an event about the container of a failure. pod may be nil.
 func (a *Actor) event(f *Failure, pod *v1.Pod, eventType, reason, message string) {
 	if a.cfg.Recorder == nil {
 		return
 	}
 	_, init := containerNamed(&cmp.Or(pod, f.Pod).Spec, f.Container)
-	const most = 1 << 10 // of the message of an event
-	a.cfg.Recorder.Event(manager.ContainerReference(f.Pod.Namespace, f.Pod.Name, f.Pod.UID, f.Container, init), eventType, reason, clip.Text(message, most))
+	const maxMessage = 1 << 10 // bytes
+	a.cfg.Recorder.Event(manager.ContainerReference(f.Pod.Namespace, f.Pod.Name, f.Pod.UID, f.Container, init), eventType, reason, clip.Text(message, maxMessage))
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// after lets the fake time d pass, and everything happen that is due.
+// after advances the fake time by d, and waits until all goroutines block.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -78,8 +78,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// What waits for a guard follows the annotation of the pod, and waits while the probe is paused.
-func TestRestartFollowsWhatThePodAsksFor(t *testing.T) {
+// A failure that waits for a guard follows changes of the pod's annotation, and waits while the probe is paused.
+func TestRestartFollowsAnnotationAndPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mode, paused := liveness.Restart, false
 		n := newNode()
@@ -157,7 +157,7 @@ func TestObserveAndSidecarDoNothing(t *testing.T) {
 	})
 }
 
-func TestFailureThatEndsIsDropped(t *testing.T) {
+func TestRecoveredFailureIsDropped(t *testing.T) {
 	for name, end := range map[string]func(*node){
 		"recovered":        func(n *node) { n.setSick("u", false) },
 		"container is new": func(n *node) { n.mu.Lock(); defer n.mu.Unlock(); n.restartLocked("u"); n.sick["u"] = true },
@@ -246,7 +246,7 @@ func TestNoRuntimeAndNoEvictionAreRefused(t *testing.T) {
 	})
 }
 
-// A pod's status names the container of another pod.
+// A forged pod status may have the ID of another pod's container.
 func TestContainerOfAnotherPodIsNotStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -278,7 +278,7 @@ func TestContainerOfAnotherPodIsNotStopped(t *testing.T) {
 	})
 }
 
-func TestStopFailsIsRetriedWithBackoff(t *testing.T) {
+func TestFailedStopIsRetriedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
 		n.add("u", "")
@@ -307,7 +307,7 @@ func TestStopFailsIsRetriedWithBackoff(t *testing.T) {
 	})
 }
 
-// The end of a container is seen before Stop returns.
+// The actor may see the restart of a container before Stop returns.
 func TestContainerIsRestartedBeforeStopReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -329,7 +329,7 @@ func TestContainerIsRestartedBeforeStopReturns(t *testing.T) {
 	})
 }
 
-// A container that is told to end and does not is told again.
+// If a container still runs after Stop, Stop is called again.
 func TestStopWithoutEffectIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -348,7 +348,7 @@ func TestBackoff(t *testing.T) {
 		n := newNode()
 		n.add("u", "")
 		a := n.actor(t, nil)
-		for i := range 8 { // each has waited for longer than the back-off
+		for i := range 8 { // each failure comes after the back-off of the previous one
 			n.fail(a, "u")
 			after(6 * time.Minute)
 			if got := len(n.stopped()); got != i+1 {
@@ -357,7 +357,7 @@ func TestBackoff(t *testing.T) {
 		}
 		n.fail(a, "u")
 		after(time.Second * 2)
-		n.fail(a, "u") // the next container, at once
+		n.fail(a, "u") // the next container fails at once
 		after(5*time.Minute - 10*time.Second)
 		if got := len(n.stopped()); got != 9 {
 			t.Errorf("%d stops within the back-off, want 9", got)
@@ -369,7 +369,7 @@ func TestBackoff(t *testing.T) {
 		if got := len(n.stopped()); got != 10 {
 			t.Errorf("%d stops after the back-off, want 10", got)
 		}
-		after(10 * time.Minute) // forgotten
+		after(10 * time.Minute) // resets the back-off
 		n.fail(a, "u")
 		after(2 * time.Second)
 		n.fail(a, "u")
@@ -392,7 +392,7 @@ func TestBudgets(t *testing.T) {
 			n.fail(a, uid)
 			after(2 * time.Second)
 		}
-		// 0, 1 and 3 take the budget of the node; 2 has none of its workload, 4 none of the node.
+		// 0, 1 and 3 use up the budget of the node. 2 exceeds the budget of its workload, and 4 the node's.
 		after(time.Second)
 		if got := ids(n.stopped()); got != "0 1 3" {
 			t.Errorf("stopped %s", got)
@@ -419,7 +419,7 @@ func TestBudgets(t *testing.T) {
 	})
 }
 
-// ids returns the pods whose containers were stopped.
+// ids returns the UIDs of the pods whose containers were stopped.
 func ids(stops []stop) string {
 	var all []string
 	for _, s := range stops {
@@ -521,7 +521,7 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-func TestFourActionsAtOnceAndOneForEachPod(t *testing.T) {
+func TestConcurrentActionsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
 		n.heals = false // both containers of u0 fail
@@ -546,7 +546,7 @@ func TestFourActionsAtOnceAndOneForEachPod(t *testing.T) {
 		if got := len(n.stopped()); got != 4 {
 			t.Errorf("%d actions at once, want 4", got)
 		}
-		// Whoever makes actions long does not keep others from theirs.
+		// Actions longer than a minute do not count for the limit.
 		after(time.Minute)
 		if got := ids(n.stopped()); strings.Contains(got, "b") == strings.Contains(got, "u0") || len(strings.Fields(got)) != 7 {
 			t.Errorf("after a minute: stopped %s; want all but one container of u0", got)
@@ -576,21 +576,21 @@ func TestRunEndsActions(t *testing.T) {
 		if len(n.stops) != 0 {
 			t.Error("the action went on")
 		}
-		for range 1000 { // nobody reads it
+		for range 1000 { // Run has ended, and does not read the inbox
 			n.fail(a, "u")
 			flip(a, "u", states.Success, states.Failure)
 		}
 	})
 }
 
-// What the rest of a workload does not allow is not begun, and tried again; what was not done gives its claim back.
+// An action whose claim is refused is tried again later. If an action does nothing, its claim is released.
 func TestClaim(t *testing.T) {
 	for _, mode := range []func(*liveness.Failure){evict, func(*liveness.Failure) {}} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode()
 			n.add("u", "")
 			n.heals = false
-			var mu sync.Mutex // guards what follows
+			var mu sync.Mutex // guards the next variables
 			var refusal, answer error
 			var ended []bool
 			heals := false
@@ -642,8 +642,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// The token of an action whose claim is refused is for others at once.
-func TestRefusedClaimGivesTokenBack(t *testing.T) {
+// The token of an action whose claim is refused is available to others at once.
+func TestRefusedClaimReturnsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
 		n.add("u", "", func(p *v1.Pod) { p.Namespace = "other" })
@@ -669,10 +669,10 @@ func TestRefusedClaimGivesTokenBack(t *testing.T) {
 	})
 }
 
-// A namespace whose containers take long to end, or fail again and again, leaves places and tokens to others.
+// A namespace whose containers take long to stop, or fail repeatedly, leaves slots and tokens to others.
 func TestActionsAreSharedByNamespaces(t *testing.T) {
 	noisy := func(p *v1.Pod) { p.Namespace = "noisy" }
-	t.Run("places", func(t *testing.T) {
+	t.Run("slots", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode()
 			n.onStop = func(id string, _ time.Duration) error {
@@ -701,7 +701,7 @@ func TestActionsAreSharedByNamespaces(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode()
 			n.heals = false
-			n.onStop = func(id string, _ time.Duration) error { // and the next container fails, too
+			n.onStop = func(id string, _ time.Duration) error { // the next container fails too
 				uid, _, _ := strings.Cut(strings.TrimPrefix(id, "x://"), "-")
 				if uid != "victim" {
 					time.AfterFunc(5*time.Second, func() { n.fail(n.running, types.UID(uid)) })

@@ -20,13 +20,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// change is what the breaker needs of a change of the state of a probe.
+// change is the part of a [states.Change] that the breaker needs.
 type change struct {
 	pod             types.UID
 	probe           probeKey
-	good            bool // it was or is a success
+	good            bool // the state was or is a success or a warning
 	failed, removed bool
-	first           bool // it counts though the probe is new
+	first           bool // a failure counts even if the probe has never succeeded
 	at              time.Time
 }
 
@@ -36,9 +36,9 @@ type probeKey struct {
 	kind      probe.Kind
 }
 
-// changeOf returns what the breaker needs of c. The end of a container is no failure of its probes:
-// many end when a node is drained, or a workload is scaled down. New pods are not ready at first, which
-// is no sign of trouble; that they are not live is one.
+// changeOf converts c. The end of a container does not count as a failure of its probes: many containers end when
+// a node is drained, or a workload is scaled down. For a new pod, a first failure of a readiness probe does not
+// count, since pods are not ready at first, but a failure of a liveness or startup probe does.
 func changeOf(c *states.Change) change {
 	isGood := func(s states.State) bool { return s == states.Success || s == states.Warning }
 	return change{
@@ -48,10 +48,10 @@ func changeOf(c *states.Change) change {
 	}
 }
 
-// history is what the breaker knows of a probe.
+// history is the breaker's record of a probe.
 type history struct {
-	good   bool      // it has succeeded since it failed last; it may be unknown meanwhile
-	failed time.Time // when it began to fail, as far as that counts; zero: never
+	good   bool      // it has succeeded since its last failure; its state may be unknown since
+	failed time.Time // when it last began to fail, if that counted; zero: never
 }
 
 // breaker decides whose probes the agent distrusts. The goroutine of Run owns it.
@@ -62,23 +62,23 @@ type breaker struct {
 	pressureDir string
 	log         *slog.Logger
 
-	pods      map[types.UID]map[probeKey]history // all probes that are known
-	pressures map[string]float64                 // of those that can be read
+	pods      map[types.UID]map[probeKey]history // all known probes
+	pressures map[string]float64                 // by readable resource
 	unread    map[string]bool                    // resources whose pressure cannot be read
 
-	late latch            // keeps the results of all probes from being trusted
-	open map[Scope]*latch // keep actions from being done
+	late latch            // while open, the results of all probes are not trusted
+	open map[Scope]*latch // while open, no action is taken
 }
 
-// latch is a cause that holds the breaker open, and for a while after it has ended.
+// latch holds the breaker open while a cause exists, and for one window afterwards.
 type latch struct {
 	reason string    // "": it is closed
-	until  time.Time // it closes, if nothing holds it open
-	all    bool      // the cause is none of probes
+	until  time.Time // when it closes without a further cause
+	all    bool      // the cause is the agent or the node, not failing probes
 }
 
-// check returns the reason after a look at the cause, "" if there is none at present.
-func (l *latch) check(cause string, now time.Time, window time.Duration) string {
+// update sets the present cause, and returns the reason why the latch is open; "" if it is closed.
+func (l *latch) update(cause string, now time.Time, window time.Duration) string {
 	switch {
 	case cause != "":
 		l.reason, l.until = cause, now.Add(window)
@@ -114,48 +114,48 @@ func (b *breaker) changed(c *change) {
 	b.put(c.pod, c.probe, h)
 }
 
-func (b *breaker) put(pod types.UID, of probeKey, h history) {
+func (b *breaker) put(pod types.UID, key probeKey, h history) {
 	if b.pods[pod] == nil {
 		b.pods[pod] = map[probeKey]history{}
 	}
-	b.pods[pod][of] = h
+	b.pods[pod][key] = h
 }
 
-// fails takes a failure that is to be acted upon. There is no change of a state where the container before had
-// ended: the probe has failed since then.
-func (b *breaker) fails(pod types.UID, of probeKey, now time.Time) {
-	if h := b.pods[pod][of]; h.good || h.failed.IsZero() {
-		b.put(pod, of, history{failed: now})
+// fails records a failure passed to [Actor.Failed]. After the end of the previous container, the state was a failure
+// already, so that changed gets no change for it.
+func (b *breaker) fails(pod types.UID, key probeKey, now time.Time) {
+	if h := b.pods[pod][key]; h.good || h.failed.IsZero() {
+		b.put(pod, key, history{failed: now})
 	}
 }
 
 // check returns the present doubts, and logs when the breaker of a scope opens and closes.
 func (b *breaker) check(now time.Time) Doubts {
-	blind, shares := b.crowds(func(of probeKey, h history, p Party) (counted, failed bool) {
-		return p.depends(of.kind), !h.failed.IsZero() && now.Sub(h.failed) < b.limits.Window
+	blind, shares := b.correlated(func(key probeKey, h history, p Party) (counted, failed bool) {
+		return p.depends(key.kind), !h.failed.IsZero() && now.Sub(h.failed) < b.limits.Window
 	})
-	crowd, acted := b.crowds(func(of probeKey, h history, p Party) (counted, failed bool) {
+	crowd, acted := b.correlated(func(key probeKey, h history, p Party) (counted, failed bool) {
 		fails := !h.good && !h.failed.IsZero()
-		return p.Acts && (of.kind == probe.Liveness || of.kind == probe.Startup && fails), fails
+		return p.Acts && (key.kind == probe.Liveness || key.kind == probe.Startup && fails), fails
 	})
 	lag := b.lag()
-	late := b.late.check(lag, now, b.limits.Window)
+	late := b.late.update(lag, now, b.limits.Window)
 	next := Doubts{}
 	for _, scope := range slices.Concat(slices.Collect(maps.Keys(blind)), slices.Collect(maps.Keys(crowd)), slices.Collect(maps.Keys(b.open)), []Scope{{}}) {
 		if _, ok := next[scope]; ok {
 			continue
 		}
-		var failures, strain string
+		var failures, failing string
 		if t, ok := blind[scope]; ok {
 			failures = fmt.Sprintf("%d of %d probes of the %s began to fail within %v", t.failed, t.all, scope, b.limits.Window)
 		}
 		if t, ok := crowd[scope]; ok {
-			strain = fmt.Sprintf("%d of %d liveness and startup probes of the %s fail", t.failed, t.all, scope)
+			failing = fmt.Sprintf("%d of %d liveness and startup probes of the %s fail", t.failed, t.all, scope)
 		}
 		d := Doubt{Blind: failures}
-		cause, others := cmp.Or(failures, strain), ""
+		cause, others := cmp.Or(failures, failing), ""
 		if scope == (Scope{}) {
-			others = cmp.Or(lag, b.strain())
+			others = cmp.Or(lag, b.pressure())
 			d.Blind, cause = cmp.Or(late, failures), cmp.Or(lag, cause, others)
 		}
 		if d.Open, d.All = b.hold(scope, cause, others != "", now); d.Open != "" {
@@ -175,8 +175,8 @@ func (b *breaker) check(now time.Time) Doubts {
 	return next
 }
 
-// hold returns why nothing is done to the pods of a scope, with the present cause. all is whether that is none of probes,
-// and so are the causes since it has been open.
+// hold updates the latch of a scope with the present cause, and returns why no action is taken on the scope's pods; ""
+// if actions are allowed. all reports whether the cause is the agent or the node. ofAll reports the same of the reason.
 func (b *breaker) hold(scope Scope, cause string, all bool, now time.Time) (reason string, ofAll bool) {
 	l := b.open[scope]
 	if l == nil {
@@ -187,7 +187,7 @@ func (b *breaker) hold(scope Scope, cause string, all bool, now time.Time) (reas
 		b.open[scope] = l
 	}
 	before := l.reason
-	after := l.check(cause, now, b.limits.Window)
+	after := l.update(cause, now, b.limits.Window)
 	l.all = all || l.all && after == before
 	switch {
 	case after != "" && before == "":
@@ -199,7 +199,7 @@ func (b *breaker) hold(scope Scope, cause string, all bool, now time.Time) (reas
 	return after, l.all
 }
 
-// lag returns why the ticks of all probes are not to be trusted; "" if they are.
+// lag returns a text if the schedule of probes is late by more than the limit; "" if not.
 func (b *breaker) lag() string {
 	if b.stalled != nil {
 		if lag := b.stalled(); lag > b.limits.Lag {
@@ -209,15 +209,16 @@ func (b *breaker) lag() string {
 	return ""
 }
 
-// tally is what the probes of a pod, a workload or a namespace say.
+// tally counts the probes of a pod, a workload or a namespace.
 type tally struct {
 	failed, all int     // probes
-	share       float64 // that failed: each pod counts the same in its workload, each workload in its namespace
+	share       float64 // share that failed, with equal weight for each pod of a workload and each workload of a namespace
 }
 
-// crowds returns the scopes in which so much fails that one cause is likely, which no restart mends, or that
-// the agent itself is at fault; and the share of each namespace that fails. It counts probes of which counted is true.
-func (b *breaker) crowds(count func(probeKey, history, Party) (counted, failed bool)) (doubted map[Scope]tally, shares map[string]float64) {
+// correlated returns the scopes in which so many probes fail that a common cause is likely, which a restart would not
+// fix, or a fault of the agent. It also returns the failed share of each namespace. Only probes for which count returns
+// counted are considered.
+func (b *breaker) correlated(count func(probeKey, history, Party) (counted, failed bool)) (doubted map[Scope]tally, shares map[string]float64) {
 	pods := make(map[Scope][]tally)
 	for uid, probes := range b.pods {
 		party, ok := b.party(uid)
@@ -225,8 +226,8 @@ func (b *breaker) crowds(count func(probeKey, history, Party) (counted, failed b
 			continue
 		}
 		var t tally
-		for of, h := range probes {
-			counted, failed := count(of, h, party)
+		for key, h := range probes {
+			counted, failed := count(key, h, party)
 			if counted {
 				t.all++
 			}
@@ -241,15 +242,16 @@ func (b *breaker) crowds(count func(probeKey, history, Party) (counted, failed b
 	}
 	doubted, shares = make(map[Scope]tally), make(map[string]float64)
 	workloads := b.merged(pods, doubted, func(s Scope) Scope { return Scope{Namespace: s.Namespace} })
-	for scope, of := range workloads {
-		shares[scope.Namespace] = sum(of).share / float64(len(of))
+	for scope, tallies := range workloads {
+		shares[scope.Namespace] = sum(tallies).share / float64(len(tallies))
 	}
 	namespaces := b.merged(workloads, doubted, func(Scope) Scope { return Scope{} })
 	b.merged(namespaces, doubted, func(s Scope) Scope { return s })
 	return doubted, shares
 }
 
-// merged adds the parties of each scope up to a tally of the scope that has it, and notes scopes in which many fail.
+// merged sums up the tallies of each scope, and returns the sums by the enclosing scope, which within returns. It adds
+// the scopes with many failures to doubted.
 func (b *breaker) merged(parties map[Scope][]tally, doubted map[Scope]tally, within func(Scope) Scope) map[Scope][]tally {
 	all := make(map[Scope][]tally)
 	for scope, tallies := range parties {
@@ -265,14 +267,14 @@ func (b *breaker) merged(parties map[Scope][]tally, doubted map[Scope]tally, wit
 
 // sum returns the sums of tallies.
 func sum(tallies []tally) (t tally) {
-	for _, of := range tallies {
-		t.failed, t.all, t.share = t.failed+of.failed, t.all+of.all, t.share+of.share
+	for _, one := range tallies {
+		t.failed, t.all, t.share = t.failed+one.failed, t.all+one.all, t.share+one.share
 	}
 	return t
 }
 
-// many reports whether many probes of a scope fail even without any one of its parties: a pod, workload or
-// namespace alone, whatever number of probes it has, is never a reason to distrust the probes of others.
+// many reports whether the limits are exceeded even without any single one of parties. So one pod, workload or
+// namespace alone, however many probes it has, never causes distrust of the probes of others.
 func (b *breaker) many(total tally, parties []tally) bool {
 	for _, without := range parties {
 		rest := len(parties) - 1
@@ -283,11 +285,11 @@ func (b *breaker) many(total tally, parties []tally) bool {
 	return true
 }
 
-// rounding is more than the error of a sum of shares.
+// rounding is an upper bound of the floating-point error of a sum of shares.
 const rounding = 1e-9
 
-// strain returns for which resource tasks of the node wait too long; "" for none.
-func (b *breaker) strain() string {
+// pressure returns a text if the pressure of a resource exceeds its limit; "" if not.
+func (b *breaker) pressure() string {
 	for _, resource := range slices.Sorted(maps.Keys(b.pressures)) {
 		if p, limit := b.pressures[resource], b.limits.Pressure[resource]; p > limit {
 			return fmt.Sprintf("%s: tasks waited for it %.0f %% of the last 10 s, more than %.0f %%", resource, p, limit)
@@ -296,8 +298,8 @@ func (b *breaker) strain() string {
 	return ""
 }
 
-// measure reads the pressure of each resource that has a limit. It says once if one cannot be read:
-// not every kernel has them.
+// measure reads the pressure of each resource that has a limit. If a file cannot be read, as in kernels
+// without pressure files, it logs that once, and does not check the resource.
 func (b *breaker) measure() {
 	for resource := range b.limits.Pressure {
 		if b.unread[resource] {

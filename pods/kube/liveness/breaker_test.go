@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// breakerNode returns a node with pods whose probes succeed.
+// breakerNode returns a node with pods whose probes succeed, and an actor.
 func breakerNode(t *testing.T, pods int, change func(*liveness.Config)) (*node, *liveness.Actor) {
 	n := newNode()
 	a := n.actor(t, func(cfg *liveness.Config) {
@@ -96,8 +96,8 @@ func TestBreakerShareOfProbes(t *testing.T) {
 	}
 }
 
-// However slowly half of them began to fail, and however long they do: conditions follow, and nothing is
-// restarted.
+// While half of the probes fail, nothing is restarted, however slowly they began to fail and however long they
+// fail. Conditions are still written.
 func TestBreakerIsOpenWhileHalfFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := breakerNode(t, 10, nil)
@@ -117,11 +117,11 @@ func TestBreakerIsOpenWhileHalfFail(t *testing.T) {
 	})
 }
 
-// Probes of other kinds succeed: restarts are withheld, and conditions tell what is.
+// If only liveness probes fail, restarts are withheld, and conditions are still written.
 func TestBreakerLivenessAlone(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		kind   probe.Kind // of those that fail
+		kind   probe.Kind // kind of the failing probes
 		failed int
 		open   string
 	}{
@@ -156,7 +156,7 @@ func TestBreakerLivenessAlone(t *testing.T) {
 	}
 }
 
-// A bad probe may come with new pods.
+// Liveness probes of new pods count although they have never succeeded: a rollout may bring a bad probe.
 func TestBreakerLivenessOfNewPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a := breakerNode(t, 6, nil)
@@ -177,7 +177,7 @@ func TestBreakerLivenessOfNewPods(t *testing.T) {
 	})
 }
 
-// None of these is a sign of trouble with the node.
+// These changes do not open the breaker.
 func TestBreakerOtherChangesDoNotCount(t *testing.T) {
 	for name, change := range map[string]func(a *liveness.Actor, i int){
 		"failures of one probe": func(a *liveness.Actor, _ int) {
@@ -211,8 +211,8 @@ func TestBreakerOtherChangesDoNotCount(t *testing.T) {
 	}
 }
 
-// The state of a probe is a failure from the end of its container until the next one succeeds. That the next one
-// fails is no change of it, and counts.
+// The state of a probe is a failure from the end of its container until it succeeds for the next one. A failure of the
+// next container is no change of the state, but counts.
 func TestBreakerFailureOfNextContainerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a := breakerNode(t, 10, nil)
@@ -237,7 +237,7 @@ func TestBreakerFailureOfNextContainerCounts(t *testing.T) {
 	})
 }
 
-func TestBreakerFailureByWayOfUnknownCounts(t *testing.T) {
+func TestBreakerFailureAfterUnknownCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := breakerNode(t, 10, nil)
 		for i := range 6 {
@@ -274,7 +274,7 @@ func TestBreakerHoldsRestartsUntilItCloses(t *testing.T) {
 			uid := types.UID(fmt.Sprint(i))
 			flip(a, uid, states.Success, states.Failure)
 			n.fail(a, uid)
-			after(100 * time.Millisecond) // the first one is not acted on before the fifth
+			after(100 * time.Millisecond) // the fifth failure comes before the action on the first
 		}
 		after(40 * time.Second)
 		if len(n.stopped()) != 0 {
@@ -285,7 +285,7 @@ func TestBreakerHoldsRestartsUntilItCloses(t *testing.T) {
 		if e := n.told("ProbeRestartWithheld"); len(e) != 6 || !strings.HasSuffix(e[5], want) {
 			t.Errorf("events %q", e)
 		}
-		for _, uid := range []types.UID{"3", "4"} { // now there are fewer than five beside one
+		for _, uid := range []types.UID{"3", "4"} { // then fewer than five remain without any one pod
 			n.setSick(uid, false)
 			flip(a, uid, states.Failure, states.Success)
 		}
@@ -334,7 +334,7 @@ func TestBreakerPressure(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		write(t, dir, "cpu", line("99.00")) // has no limit
+		write(t, dir, "cpu", line("99.00")) // no limit by default
 		write(t, dir, "memory", line("40.00"))
 		write(t, dir, "io", "nonsense")
 		n, a := breakerNode(t, 1, func(cfg *liveness.Config) { cfg.PressureDir = dir })
@@ -343,12 +343,12 @@ func TestBreakerPressure(t *testing.T) {
 			t.Errorf("open at the limit: %s", openFor(a))
 		}
 		write(t, dir, "memory", line("41.20"))
-		write(t, dir, "io", line("99.00")) // too late
+		write(t, dir, "io", line("99.00")) // ignored after a failed read
 		after(2 * time.Second)
 		if want := "memory: tasks waited for it 41 % of the last 10 s, more than 40 %"; openFor(a) != want {
 			t.Errorf("open %q, want %q", openFor(a), want)
 		}
-		if blindFor(a) != "" { // conditions follow the probes
+		if blindFor(a) != "" { // pressure does not freeze conditions
 			t.Errorf("the results of probes are not trusted: %s", blindFor(a))
 		}
 		write(t, dir, "memory", line("1.00"))
@@ -380,7 +380,7 @@ func TestBreakerPressure(t *testing.T) {
 	})
 }
 
-// The hook is not run again when the breaker has closed.
+// A preStop hook that has run is not run again after the breaker has closed.
 func TestBreakerOpensDuringHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, a := breakerNode(t, 1, nil)
@@ -406,20 +406,20 @@ func TestBreakerOpensDuringHook(t *testing.T) {
 	})
 }
 
-// What one party does never keeps others from being told, or from their restarts. Each case has a node whose other
-// pods, of the namespace default, are well but for three.
-func TestBreakerOnePartyAlone(t *testing.T) {
+// Failures of one party never freeze the conditions of others, or prevent their restarts. In each case, all but three of
+// the other pods of the node, in the namespace default, succeed.
+func TestBreakerIgnoresOnePartyAlone(t *testing.T) {
 	spread := func(namespaces int) func(i int) string {
 		return func(i int) string { return fmt.Sprint("evil", i%namespaces) }
 	}
 	for _, c := range []struct {
 		name      string
-		pods      int // of the party
-		probes    int // of each of its pods
+		pods      int // pods of the party
+		probes    int // probes of each of its pods
 		namespace func(i int) string
 		workload  types.UID
 		observed  bool
-		own       bool // it is doubted itself
+		own       bool // the party itself is doubted
 	}{
 		{"one pod with many probes", 1, 200, spread(1), "", false, false},
 		{"one pod of the same namespace", 1, 200, func(int) string { return "default" }, "", false, false},
@@ -477,8 +477,8 @@ func TestBreakerOnePartyAlone(t *testing.T) {
 	}
 }
 
-// Namespaces that fail together say something about the node, whatever the number of their pods.
-func TestBreakerNamespacesCountTheSame(t *testing.T) {
+// Namespaces have equal weight for the breaker of the node, whatever the number of their pods.
+func TestBreakerNamespacesHaveEqualWeight(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		failed []string

@@ -11,9 +11,9 @@ import (
 	"github.com/daeace23/prober/pods/kube/api"
 )
 
-// Claim asks whether a pod may be restarted or evicted, as far as the other pods of its workload in the cluster
-// are concerned: the error says why not at present. done must be called after the action; acted is false
-// if nothing was done. It may take seconds.
+// Claim reserves the workload of a pod in the cluster for a restart or an eviction. An error means that the other
+// pods of the workload forbid it at present. The caller must call done after the action, with acted false if nothing
+// was done. Claim may take seconds.
 type Claim func(ctx context.Context, pod *v1.Pod) (done func(acted bool), err error)
 
 // unclaimedError is the error of a [Claim].
@@ -22,7 +22,7 @@ type unclaimedError struct{ error }
 // errRecovered means that the probe recovered while the workload was claimed.
 var errRecovered = &unclaimedError{errors.New("the probe does not fail any more")}
 
-// claimed carries out an action, if the rest of its workload allows it.
+// claimed claims the workload of a task, and carries out the action.
 func (a *Actor) claimed(ctx context.Context, t *task) error {
 	if a.cfg.Claim == nil {
 		return a.do(ctx, t)
@@ -40,7 +40,7 @@ func (a *Actor) claimed(ctx context.Context, t *task) error {
 	return err
 }
 
-// unclaimed makes an action wait that was not begun.
+// unclaimed handles an action that was not begun: it is decided about again, after a back-off if the claim failed.
 func (l *loop) unclaimed(p *pending, o outcome, now time.Time) {
 	l.giveBack(o.task.workload, now)
 	p.next = now
@@ -48,9 +48,9 @@ func (l *loop) unclaimed(p *pending, o outcome, now time.Time) {
 		return
 	}
 	p.blocks++
-	wait := pace.Doubled(blockedFirst, backoffMost, p.blocks-1)
+	wait := pace.Doubled(minBlockedWait, maxBackoff, p.blocks-1)
 	p.blocked = now.Add(pace.Jitter(wait, wait+wait/2))
 	p.next = p.blocked
 	l.withheld(p, WithheldDisruption)
-	l.tell(p, o.task.pod, v1.EventTypeWarning, eventWithheld, o.err.Error()+"; it is tried again while the probe fails")
+	l.recordOnce(p, o.task.pod, v1.EventTypeWarning, eventWithheld, o.err.Error()+"; it is tried again while the probe fails")
 }

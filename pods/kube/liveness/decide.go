@@ -10,57 +10,61 @@ import (
 	"github.com/daeace23/prober/internal/pace"
 )
 
-// step is what is done about a failure at one moment.
+// step is the next step for a failure.
 type step uint8
 
 const (
-	wait step = iota // decide again, at the latest at decision.until
-	drop             // nothing more is done about this failure
+	wait step = iota // decide again, at decision.until at the latest
+	drop             // forget the failure
 	act
 )
 
-// minGrace is the least time between SIGTERM and SIGKILL, as in the kubelet.
+// minGrace is the minimum time between SIGTERM and SIGKILL, as in the kubelet.
 const minGrace = 2 * time.Second
 
-// situation is everything that a decision depends on.
+// situation is the input of a decision.
 type situation struct {
 	failure  *Failure
-	restarts int32   // the restart count of the container that failed; -1: not known
-	acted    bool    // an action was done about this failure
-	pod      *v1.Pod // now; nil: it is gone
-	failing  bool    // now
-	held     bool    // the probe is paused, or the pod asks for no action now
+	restarts int32   // restart count of the failed container; -1: not known
+	acted    bool    // this failure has led to an action
+	pod      *v1.Pod // present state; nil: it is gone
+	failing  bool    // the probe still fails
+	held     bool    // the probe is paused, or the mode of the pod is without actions
 
-	open         string // why the breaker is open
-	possible     bool   // there is a way to do what the mode asks for
-	owned        bool   // the runtime has the container as one of the pod
-	onFailure    OnFailurePolicy
-	settled      time.Time // the times before which nothing is done
-	blocked      time.Time // by a PodDisruptionBudget
-	backoff      time.Time
-	workload     time.Time // budget of the workload
-	node         time.Time // budget of the node
-	noSlot, busy bool      // too many actions, or one of this pod, are under way
+	open      string // why the breaker is open
+	possible  bool   // the agent can carry out the mode
+	owned     bool   // the container belongs to the pod in the runtime
+	onFailure OnFailurePolicy
+
+	// No action is taken before these times.
+	settled  time.Time
+	blocked  time.Time // by a PodDisruptionBudget, or another pod of the workload
+	backoff  time.Time
+	workload time.Time // budget of the workload
+	node     time.Time // budget of the node
+
+	noSlot bool // too many actions are in progress
+	busy   bool // an action on this pod is in progress
 }
 
-// decision is the answer to a situation.
+// decision is the result of decide.
 type decision struct {
 	do     step
-	reason string // of Counts.Withheld; "": nothing is withheld, or it is no news
-	text   string // why, for an event
+	reason string // of Counts.Withheld; "": nothing is withheld, or it is not counted
+	text   string // cause, for an event
 	until  time.Time
 	order  order // if do is act
 }
 
-// order says how a container ends.
+// order says how a container is stopped.
 type order struct {
 	grace   time.Duration
 	kill    bool // at once: no preStop hook, no grace period
 	returns bool // the kubelet starts it again
 }
 
-// decide returns what is done about a failure. The checks of the pod come before all others, since
-// they end a failure; those of the guards come last, since they only delay it.
+// decide decides about a failure. Checks that end the failure come first. The guards come last, since they
+// only delay an action.
 func decide(s *situation, now time.Time) decision {
 	c, lost := s.subject()
 	switch {
@@ -104,8 +108,8 @@ func decide(s *situation, now time.Time) decision {
 	return d
 }
 
-// subject returns the container that has failed; or why there is nothing to act on: only the
-// container that has failed may be ended, not its successor.
+// subject returns the failed container, or why it does not exist any more. A container that has replaced it must
+// not be stopped.
 func (s *situation) subject() (c *v1.Container, lost string) {
 	f := s.failure
 	if s.pod == nil || s.pod.UID != f.Pod.UID {
@@ -127,12 +131,12 @@ func (s *situation) subject() (c *v1.Container, lost string) {
 	return c, ""
 }
 
-// exitCodes are those that a container may end with that is told to end.
+// exitCodes are the usual exit codes of a container after SIGTERM.
 var exitCodes = [...]int32{0, 1, 128 + 15, killed}
 
 const killed = 128 + 9
 
-// end returns how the container is ended; or why it is left alone.
+// end returns how to stop the container, or why it must not be stopped.
 func (s *situation) end(c *v1.Container) (o order, refused string) {
 	o.grace = graceOf(s.pod, s.failure)
 	if comesBack(c, s.pod, exitCodes[:]...) {
@@ -152,7 +156,7 @@ func (s *situation) end(c *v1.Container) (o order, refused string) {
 	}
 }
 
-// comesBack reports whether a container is restarted after each of the exit codes.
+// comesBack reports whether the kubelet restarts a container after each of the exit codes.
 func comesBack(c *v1.Container, pod *v1.Pod, codes ...int32) bool {
 	for _, code := range codes {
 		if !manager.ContainerShouldRestart(c, &pod.Spec, code) {
@@ -162,8 +166,7 @@ func comesBack(c *v1.Container, pod *v1.Pod, codes ...int32) bool {
 	return true
 }
 
-// graceOf returns the grace period of a container, as the kubelet has it: that of the probe, else that
-// of the pod.
+// graceOf returns the grace period of a container as in the kubelet: the probe's, or else the pod's.
 func graceOf(pod *v1.Pod, f *Failure) time.Duration {
 	seconds := int64(minGrace / time.Second)
 	switch {
@@ -176,7 +179,7 @@ func graceOf(pod *v1.Pod, f *Failure) time.Duration {
 	return pace.Seconds(seconds)
 }
 
-// containerNamed returns a container of a pod, and whether it is an init container.
+// containerNamed returns a container of a pod by name, and whether it is an init container; nil if there is none.
 func containerNamed(spec *v1.PodSpec, name string) (c *v1.Container, init bool) {
 	for i := range spec.Containers {
 		if spec.Containers[i].Name == name {
@@ -202,8 +205,7 @@ func statusNamed(status *v1.PodStatus, name string) *v1.ContainerStatus {
 	return nil
 }
 
-// message says that a probe has failed and what follows, in the kubelet's words if it is the end of
-// the container.
+// message returns the text of the event for an action. For restarts it equals the kubelet's text.
 func (f *Failure) message(pod *v1.Pod, o order) string {
 	name := "Container"
 	if _, init := containerNamed(&pod.Spec, f.Container); init {

@@ -102,7 +102,7 @@ func TestDecide(t *testing.T) {
 		{"too many actions", changes{func(s *situation) { s.noSlot = true }}, waits("", now.Add(time.Second))},
 		{"another action of the pod", changes{func(s *situation) { s.busy = true }}, waits("", now.Add(time.Second))},
 		{"a failure that is refused does not wait", changes{policy(v1.RestartPolicyNever), func(s *situation) { s.open, s.settled = "why", later }}, dropped(WithheldOnFailure)},
-		{"the container is looked at before the guards", changes{status(func(s *v1.ContainerStatus) { s.ContainerID = "x://2" }), func(s *situation) { s.open = "why" }}, dropped(WithheldGone)},
+		{"the container is checked before the guards", changes{status(func(s *v1.ContainerStatus) { s.ContainerID = "x://2" }), func(s *situation) { s.open = "why" }}, dropped(WithheldGone)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pod := &v1.Pod{

@@ -1,10 +1,8 @@
-// Package liveness acts on liveness and startup failures of pods: it decides whether a container
-// is restarted or its pod evicted, and does it.
+// Package liveness restarts containers and evicts pods after failures of liveness and startup probes.
 //
-// Read decide.go first: it is the whole rule, a function without side effects. actor.go has the one
-// goroutine that owns all state and asks decide; act.go is what an action does, and hook.go its preStop
-// hook. guards.go has the budgets and the back-off, breaker.go when the agent distrusts its own probes.
+// Read decide.go first: it decides about an action in one function without side effects. actor.go has the
+// goroutine that owns all state and calls decide. act.go carries out actions, and hook.go runs preStop
+// hooks. guards.go has the budgets and the back-off. breaker.go detects when the agent must distrust its probes.
 //
-// All state is in memory. An agent that is restarted begins with full budgets, and with the failures that
-// its own probes find.
+// All state is in memory. A restarted agent begins with full budgets, and without the failures of the earlier agent.
 package liveness

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	backoffMost   = 5 * time.Minute
-	backoffForget = 10 * time.Minute // without an action
-	blockedFirst  = 10 * time.Second
+	maxBackoff     = 5 * time.Minute
+	backoffReset   = 10 * time.Minute // without an action
+	minBlockedWait = 10 * time.Second
 )
 
-// guards are the budgets and the back-off. The goroutine of Run owns them. All of them grow with
-// actions only, which the budget of the node bounds, and forget what has no effect any more.
+// guards has the budgets and the back-off. The goroutine of Run owns it. Its maps grow only with actions, which the
+// budget of the node limits. forget deletes entries without effect.
 type guards struct {
 	cfg       *Config
 	node      pace.Bucket
 	workloads map[types.UID]pace.Bucket
 	backoffs  map[key]backoff
-	served    map[string]time.Time // when a namespace last took a token of the node, until that is full again
+	served    map[string]time.Time // when a namespace last took a token of the node; cleared when that bucket is full
 }
 
 // key names a container of a pod.
@@ -32,18 +32,18 @@ type key struct {
 	container string
 }
 
-// backoff is what is known of the actions on a container.
+// backoff counts the actions on a container.
 type backoff struct {
 	times int
 	last  time.Time
 }
 
-// next returns when the next action may be.
+// next returns the earliest time of the next action; zero if there was none.
 func (b backoff) next(first time.Duration) time.Time {
 	if b.times == 0 {
 		return time.Time{}
 	}
-	return b.last.Add(pace.Doubled(first, backoffMost, b.times-1))
+	return b.last.Add(pace.Doubled(first, maxBackoff, b.times-1))
 }
 
 // fill sets the times of the guards in s.
@@ -71,7 +71,7 @@ func (g *guards) acted(k key, now time.Time) {
 	g.backoffs[k] = backoff{g.backoffs[k].times + 1, now}
 }
 
-// forget drops what has no effect any more.
+// forget deletes entries that have no effect.
 func (g *guards) forget(now time.Time) {
 	if g.node.Full(now) {
 		clear(g.served)
@@ -82,7 +82,7 @@ func (g *guards) forget(now time.Time) {
 		}
 	}
 	for k, b := range g.backoffs {
-		if now.Sub(b.last) >= backoffForget {
+		if now.Sub(b.last) >= backoffReset {
 			delete(g.backoffs, k)
 		}
 	}
@@ -91,10 +91,10 @@ func (g *guards) forget(now time.Time) {
 // scopeOf returns the workload of a pod.
 func scopeOf(pod *v1.Pod) Scope { return Scope{pod.Namespace, workloadOf(pod)} }
 
-// PartyOf returns whose a pod is. acts is whether failures of its probes restart or evict.
+// PartyOf returns the party of a pod. acts reports whether failures of its probes restart or evict.
 func PartyOf(pod *v1.Pod, gated, acts bool) Party { return Party{scopeOf(pod), gated, acts} }
 
-// workloadOf returns the UID of the controller of a pod; else that of the pod.
+// workloadOf returns the UID of the controller of a pod, or the pod's own UID if it has none.
 func workloadOf(pod *v1.Pod) types.UID {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.UID != "" {
 		return owner.UID

@@ -8,8 +8,8 @@ import (
 	"github.com/daeace23/prober/pods/internal/hook"
 )
 
-// hook runs the preStop hook of a container, for no longer than the grace period. Its requests are for addresses
-// of the pod only: an agent in the network of the node reaches more than the pod's owner may.
+// hook runs the preStop hook of a container, for at most the grace period. HTTP hooks may only reach addresses of
+// the pod: an agent in the network of the node reaches addresses that the author of the pod cannot reach.
 func (a *Actor) hook(ctx context.Context, t *task, c *v1.Container) error {
 	ctx, cancel := context.WithTimeout(ctx, t.order.grace)
 	defer cancel()

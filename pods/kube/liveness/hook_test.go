@@ -30,8 +30,8 @@ func TestPreStopTimeIsPartOfGrace(t *testing.T) {
 		name  string
 		hook  v1.LifecycleHandler
 		exec  func(context.Context) error
-		grace time.Duration // of Stop; that of the pod is 30 s
-		after time.Duration // Stop after the failure has settled
+		grace time.Duration // grace period passed to Stop; the pod's is 30 s
+		after time.Duration // delay of Stop after the settle time
 		fails bool
 	}{
 		{"command", command, func(context.Context) error { time.Sleep(12 * time.Second); return nil }, 18 * time.Second, 12 * time.Second, false},

@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Mode is what happens when a liveness or startup probe of a pod fails.
+// Mode is the action that follows when a liveness or startup probe of a pod fails.
 type Mode string
 
 // The modes.
@@ -30,15 +30,15 @@ const (
 	Evict   Mode = "evict"   // the pod is evicted
 )
 
-// OnFailurePolicy is what Restart does with a container that its pod restarts only after a
-// failure: the kubelet takes an exit with code 0 as completion, and never starts it again.
+// OnFailurePolicy is what Restart does with a container whose restart policy is OnFailure: after an exit
+// with code 0, the kubelet considers it completed, and never starts it again.
 type OnFailurePolicy string
 
 // The policies.
 const (
 	Refuse OnFailurePolicy = "refuse" // the container is left alone
-	// Kill kills a container that is restarted after a failure without a preStop hook and a grace
-	// period: exit code 137. One that is never restarted ends as the kubelet would end it.
+	// Kill kills such a container without a preStop hook and a grace period, so that it exits with code
+	// 137. A container that is never restarted is stopped as the kubelet stops it.
 	Kill OnFailurePolicy = "kill"
 )
 
@@ -46,52 +46,52 @@ const (
 type Bucket = pace.Rate
 
 // Config is what an [Actor] needs. Zero values of limits mean defaults. The functions are called
-// concurrently; Current, Party, Failing, Owner and Stalled must return from memory. Current, Party and Failing are
-// required.
+// concurrently. Current, Party, Failing, Owner and Stalled must not block. Current, Party and Failing are required.
 type Config struct {
 	Stop    func(ctx context.Context, containerID string, grace time.Duration) error                           // of the runtime; nil: Restart is not possible
 	Exec    func(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) // for preStop
 	Evict   func(ctx context.Context, pod api.Pod, graceSeconds *int64) error                                  // nil: Evict is not possible
-	Current func(uid types.UID) *v1.Pod                                                                        // the pod with its newest status; nil if it is gone
-	Failing func(uid types.UID, container string, kind probe.Kind) bool                                        // the decided result is still a failure of the present container
+	Current func(uid types.UID) *v1.Pod                                                                        // returns the pod with its newest status; nil if it is gone
+	Failing func(uid types.UID, container string, kind probe.Kind) bool                                        // reports whether the running container still fails
 
-	// Party returns whose a pod is; false for a pod that is not known, whose probes do not count.
+	// Party returns the workload of a pod, and what depends on its probes; false for an unknown pod, whose probes
+	// do not count.
 	Party func(uid types.UID) (Party, bool)
 
-	// Asked returns what the pod asks for now, and whether the probe is paused: nothing is done meanwhile.
-	// nil: the mode is that of the failure. It must return from memory.
+	// Asked returns the present mode of the pod, and whether the probe is paused. No action is taken while it is
+	// paused. nil: the mode of the failure applies. Asked must not block.
 	Asked func(uid types.UID, container string, kind probe.Kind) (mode Mode, paused bool)
 
-	// Owner returns the pod of a container as the runtime has it: who may write the status of a pod
-	// must not choose what is stopped. nil: the status is believed.
+	// Owner returns the pod of a container according to the runtime: whoever may write the status of a pod must not
+	// choose which container is stopped. nil: the status is trusted.
 	Owner func(containerID string) (uid types.UID, ok bool)
 
-	Claim Claim // nil: other nodes do not matter
+	Claim Claim // nil: no coordination with other nodes
 
 	Recorder manager.Recorder // nil: no events
 	Logger   *slog.Logger     // nil: slog's default
 	DryRun   bool
 
 	OnFailure OnFailurePolicy // "": Refuse
-	// Budgets of actions: 3, one more in 10 min; 10, one more in 1 min. Namespaces whose actions wait for the budget
-	// of the node get its tokens in turn.
+	// Budgets of actions. Workload defaults to a burst of 3 and one more every 10 min, Node to a burst of 10 and one
+	// more every 1 min. Namespaces that wait for the budget of the node get its tokens in turn.
 	Workload, Node Bucket
-	Backoff        time.Duration // before the second action on a container in a row: 10 s; doubles up to 5 min
+	Backoff        time.Duration // before the second consecutive action on a container: 10 s; doubles up to 5 min
 	Breaker        Breaker
-	Stalled        func() time.Duration // how long a probe has been due while none was run; nil: not known
-	PressureDir    string               // of the kernel's pressure files; "": /proc/pressure
+	Stalled        func() time.Duration // returns how long a probe has been due while no probe was run; nil: not known
+	PressureDir    string               // directory of the kernel's pressure files; "": /proc/pressure
 }
 
-// Breaker are the limits above which an agent distrusts its probes: of a workload, of a namespace, or of the node.
-// Namespaces count the same in the node, workloads in their namespace, and pods in their workload. The limits must be
-// exceeded without any one of them.
+// Breaker has the limits above which an agent distrusts the probes of a workload, a namespace or the node. Namespaces
+// have equal weight in the node, workloads in their namespace, and pods in their workload. The breaker opens only if
+// the limits are exceeded even without any single one of these parts.
 type Breaker struct {
-	Share  float64       // of the probes that failed within Window: 0.5
-	Least  int           // failures below which Share does not count: 5
+	Share  float64       // share of probes that failed within Window: 0.5
+	Least  int           // minimum number of failures: 5
 	Window time.Duration // 30 s
-	Lag    time.Duration // of the schedule: 2 s
-	// Pressure is for "cpu", "memory" and "io" the percent of the last 10 s in which some task
-	// waited: none, 40 and 60. A resource that is not in it is not checked.
+	Lag    time.Duration // delay of the schedule: 2 s
+	// Pressure has the limits for "cpu", "memory" and "io", in percent of the last 10 s in which some task waited. The
+	// default is memory 40 and io 60. Missing resources are not checked.
 	Pressure map[string]float64
 }
 
@@ -102,11 +102,11 @@ type Failure struct {
 	ContainerID string
 	Kind        probe.Kind
 	Mode        Mode
-	Grace       *int64 // of the probe, in seconds; nil: that of the pod
-	// Period is that of the probe. An action waits so long, for 1 to 10 s: what makes the probe fail may make
-	// others of the same period fail, which opens the breaker.
+	Grace       *int64 // grace period of the probe, in seconds; nil: the pod's
+	// Period is the period of the probe. An action is delayed by it, bounded to 1 to 10 s: meanwhile, other probes
+	// may fail for the same reason, which opens the breaker.
 	Period time.Duration
-	Text   string
+	Text   string // output or error of the attempt
 }
 
 // Reasons of [Counts].Withheld.
@@ -118,7 +118,7 @@ const (
 	WithheldDryRun      = "dry-run"
 	WithheldGone        = "gone"        // the pod or the container that has failed
 	WithheldBlocked     = "blocked"     // by a PodDisruptionBudget
-	WithheldDisruption  = "disruption"  // another pod of the workload is disrupted, on whatever node
+	WithheldDisruption  = "disruption"  // another pod of the workload is disrupted, on any node
 	WithheldUnavailable = "unavailable" // there is no container runtime or it does not know the container, or no way to evict
 )
 
@@ -129,25 +129,26 @@ type Counts struct {
 	Withheld map[string]uint64 // failures, by each reason that withheld their action
 }
 
-// Actor acts on failures. It is safe for concurrent use, and blocks no caller.
+// Actor restarts containers or evicts pods after failures. It is safe for concurrent use. Its methods do not block,
+// except for Run.
 type Actor struct {
 	cfg  Config
 	log  *slog.Logger
 	open atomic.Pointer[Doubts]
-	wake chan struct{} // something is in the inbox
+	wake chan struct{} // capacity 1: the inbox is not empty
 
 	mu     sync.Mutex
 	inbox  inbox
 	counts Counts
 }
 
-// inbox is what the goroutine of Run has not read yet.
+// inbox has the changes and failures that Run has not read yet.
 type inbox struct {
 	changes  []change
 	failures []Failure
 }
 
-// maxInbox is the most changes, and the most failures, that wait for Run. Further ones are dropped.
+// maxInbox limits the changes, and the failures, that wait for Run. Further ones are dropped.
 const maxInbox = 1 << 16
 
 var _ states.Reader = (*Actor)(nil)
@@ -174,10 +175,10 @@ func New(cfg Config) *Actor {
 	return a
 }
 
-// Changed counts a change of the state of a probe, for the breaker. It implements states.Reader.
+// Changed implements [states.Reader]. The breaker counts the changes.
 func (a *Actor) Changed(c *states.Change) {
 	if c.From == c.To && !c.Removed {
-		return // another cause
+		return // only the cause has changed
 	}
 	a.mu.Lock()
 	if len(a.inbox.changes) < maxInbox {
@@ -187,8 +188,8 @@ func (a *Actor) Changed(c *states.Change) {
 	a.signal()
 }
 
-// Failed begins to act on a failure, as soon as the guards allow it. It goes on until the container
-// or the pod is another one or gone, or the probe does not fail any more.
+// Failed acts on a failure as soon as the guards allow it. It retries until the container or the pod is gone or
+// replaced, or the probe recovers.
 func (a *Actor) Failed(f Failure) {
 	if f.Pod == nil || f.ContainerID == "" || f.Mode != Restart && f.Mode != Evict {
 		return
@@ -208,7 +209,7 @@ func (a *Actor) signal() {
 	}
 }
 
-// Doubts returns whose probes are not trusted at present, and where nothing is restarted or evicted.
+// Doubts returns the scopes whose probes are not trusted at present, or in which no action is taken.
 func (a *Actor) Doubts() Doubts { return *a.open.Load() }
 
 // Counts returns the counts.

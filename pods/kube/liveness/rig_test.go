@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// node is a node without a kubelet and a runtime. Its methods are those that an actor needs.
+// node is a fake node. Its methods implement the functions of [liveness.Config].
 type node struct {
 	mu     sync.Mutex
 	pods   map[types.UID]*v1.Pod // with one container, "app"
@@ -47,8 +47,8 @@ type node struct {
 	onStop  func(id string, grace time.Duration) error // before the container ends
 	onEvict func(api.Pod) error
 	onExec  func(ctx context.Context, cmd []string) error
-	heals   bool // a container that is restarted is well
-	dead    bool // nothing restarts containers
+	heals   bool // restarted containers do not fail
+	dead    bool // stopped containers are not restarted
 }
 
 type stop struct {
@@ -114,7 +114,7 @@ func (n *node) Current(uid types.UID) *v1.Pod {
 	return n.pods[uid]
 }
 
-// Party implements liveness.Config.Party: the probes of each pod count.
+// Party implements liveness.Config.Party: the probes of all pods count, except in observed namespaces.
 func (n *node) Party(uid types.UID) (liveness.Party, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,7 +131,7 @@ func (n *node) Failing(uid types.UID, _ string, _ probe.Kind) bool {
 	return n.sick[uid]
 }
 
-// Stop restarts a container that runs.
+// Stop restarts a running container.
 func (n *node) Stop(_ context.Context, id string, grace time.Duration) error {
 	n.mu.Lock()
 	n.stops = append(n.stops, stop{id, grace, time.Now()})
@@ -197,7 +197,7 @@ func (n *node) Event(object runtime.Object, eventType, reason, message string) {
 	n.events = append(n.events, fmt.Sprintf("%s %s %s %s: %s", ref.UID, ref.FieldPath, eventType, reason, message))
 }
 
-// Write takes the log.
+// Write implements [io.Writer], for the log.
 func (n *node) Write(line []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,14 +226,14 @@ func (n *node) stoppedAfter(uid types.UID, begun time.Time) (time.Duration, bool
 	return 0, false
 }
 
-// told returns the events with reason.
+// told returns the events with a reason.
 func (n *node) told(reason string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(n.events), func(e string) bool { return !strings.Contains(e, " "+reason+": ") })
 }
 
-// actor runs an actor on n. Most limits are far away unless change sets them.
+// actor runs an actor on n. Most limits are too high to matter, unless change sets them.
 func (n *node) actor(t *testing.T, change func(*liveness.Config)) *liveness.Actor {
 	t.Helper()
 	cfg := liveness.Config{
@@ -256,7 +256,7 @@ func (n *node) actor(t *testing.T, change func(*liveness.Config)) *liveness.Acto
 	return a
 }
 
-// fail makes the container of a pod fail, and tells the actor.
+// fail makes the container of a pod fail, and calls Failed.
 func (n *node) fail(a *liveness.Actor, uid types.UID, change ...func(*liveness.Failure)) {
 	n.setSick(uid, true)
 	n.mu.Lock()
@@ -271,7 +271,7 @@ func (n *node) fail(a *liveness.Actor, uid types.UID, change ...func(*liveness.F
 	a.Failed(f)
 }
 
-// flip tells the actor that the liveness probe of a pod has changed its state.
+// flip passes a change of the state of a pod's liveness probe to the actor.
 func flip(a *liveness.Actor, uid types.UID, from, to states.State) {
 	a.Changed(&states.Change{
 		Info: worker.Info{Subject: results.Subject{PodUID: string(uid), Container: "app"}, Kind: probe.Liveness}, From: from, To: to, Time: time.Now(),
@@ -280,7 +280,7 @@ func flip(a *liveness.Actor, uid types.UID, from, to states.State) {
 
 func evict(f *liveness.Failure) { f.Mode = liveness.Evict }
 
-// counted compares counts: "done restart 1, withheld budget 2".
+// counted compares the counts with want, such as "done restart 1, withheld budget 2".
 func counted(t *testing.T, a *liveness.Actor, want string) {
 	t.Helper()
 	c := a.Counts()
@@ -299,10 +299,10 @@ func counted(t *testing.T, a *liveness.Actor, want string) {
 	}
 }
 
-// openFor returns why nothing is done to the pods of the namespace of most tests.
+// openFor returns why the breaker is open for the namespace default; "" if it is closed.
 func openFor(a *liveness.Actor) string { return about(a, "default").Open }
 
-// blindFor returns why the probes of that namespace are not trusted.
+// blindFor returns why the probes of the namespace default are not trusted; "" if they are.
 func blindFor(a *liveness.Actor) string { return about(a, "default").Blind }
 
 func about(a *liveness.Actor, namespace string) liveness.Doubt {

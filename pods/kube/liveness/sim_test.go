@@ -18,25 +18,25 @@ import (
 	"github.com/daeace23/prober/pods/kube/liveness"
 )
 
-// simulation is a node on which everything goes wrong at random, and a record of what an actor did.
-// It knows nothing of how the actor decides.
+// simulation is a node with random failures, and a record of an actor's actions. It is independent of the
+// implementation of the actor.
 type simulation struct {
 	*node
 	t        *testing.T
 	dice     sync.Mutex // guards rand
 	rand     *rand.Rand
-	over     bool // nothing begins to fail any more
+	over     bool // no new failures begin
 	removals int32
-	changed  map[types.UID]time.Time // when the world last changed a pod
+	changed  map[types.UID]time.Time // when the simulation last changed a pod
 	hooks    map[string]bool         // pods that have, or had, a preStop hook
 	cfg      liveness.Config
 	actor    *liveness.Actor
-	workload map[string]string // of pods
-	ended    map[string]int    // containers, by ID
-	stopping map[string]bool   // pods
+	workload map[string]string // by pod
+	ended    map[string]int    // ends of containers, by ID
+	stopping map[string]bool   // by pod
 	restarts []restarted
 	flips    map[types.UID]time.Time
-	lagSince time.Time // zero: there is none
+	lagSince time.Time // zero: no lag
 }
 
 type restarted struct {
@@ -44,9 +44,8 @@ type restarted struct {
 	at            time.Time
 }
 
-// TestSimulation checks rules that hold whatever happens: no more restarts than the budgets allow,
-// none while the node is in trouble, none of a container that has not failed or has recovered, and
-// none is forgotten.
+// TestSimulation checks invariants: no more restarts than the budgets allow, no restarts while the breaker must be
+// open, no restarts of containers that have not failed or have recovered, and no missing restarts.
 func TestSimulation(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -71,7 +70,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	for i := range 8 + s.rand.IntN(12) {
 		uid, workload := types.UID(fmt.Sprint(i)), types.UID(fmt.Sprint("w", s.rand.IntN(6)))
 		if workload == "w0" {
-			workload = "" // a pod of its own
+			workload = "" // no controller
 		}
 		pod := s.add(uid, workload, func(p *v1.Pod) {
 			if s.rand.IntN(3) == 0 {
@@ -95,7 +94,7 @@ func (s *simulation) run() {
 	}
 	s.lag(0)
 	s.checkBudgets()
-	// From now on nothing else fails, and whatever still fails is restarted in the end.
+	// No new failures begin, and all failing containers are restarted in the end.
 	s.mu.Lock()
 	s.over = true
 	var failing []string
@@ -106,7 +105,7 @@ func (s *simulation) run() {
 	}
 	before := len(s.restarts)
 	s.mu.Unlock()
-	for len(failing) >= s.cfg.Breaker.Least { // so many would hold the breaker open
+	for len(failing) >= s.cfg.Breaker.Least { // otherwise the breaker would stay open
 		uid := types.UID(failing[0])
 		failing = failing[1:]
 		s.recover(uid)
@@ -133,7 +132,7 @@ func (s *simulation) run() {
 	}
 }
 
-// event is something that happens.
+// event applies a random event.
 func (s *simulation) event() {
 	uid := types.UID(fmt.Sprint(s.number(len(s.workload))))
 	s.mu.Lock()
@@ -146,10 +145,10 @@ func (s *simulation) event() {
 		s.setSick(uid, false)
 		s.add(uid, types.UID(strings.TrimPrefix(s.workload[string(uid)], "pod "+string(uid))), func(p *v1.Pod) {
 			c := &p.Status.ContainerStatuses[0]
-			c.RestartCount = 1000 * s.removals // so that no container ID is used again
+			c.RestartCount = 1000 * s.removals // unique container IDs
 			c.ContainerID = fmt.Sprintf("x://%s-%d", uid, c.RestartCount)
 		})
-	case n < 3: // the node is late
+	case n < 3: // probes are late
 		s.lag(time.Duration(s.number(4)) * time.Second)
 	case n < 5: // the container ends by itself, and is started again
 		s.mu.Lock()
@@ -158,7 +157,7 @@ func (s *simulation) event() {
 		s.recover(uid)
 	case n < 6 && s.number(4) == 0:
 		s.remove(uid)
-	case n < 7: // something that all need is away
+	case n < 7: // a common dependency fails
 		for other := range len(s.workload) {
 			s.becomeSick(types.UID(fmt.Sprint(other)))
 		}
@@ -198,7 +197,7 @@ func (s *simulation) becomeSick(uid types.UID) {
 	}
 }
 
-// stopped checks a restart, and takes a while for it.
+// stopped checks a restart, which takes a while.
 func (s *simulation) stopped(id string, _ time.Duration) error {
 	s.mu.Lock()
 	pod, attempt, _ := strings.Cut(strings.TrimPrefix(id, "x://"), "-")
@@ -207,7 +206,7 @@ func (s *simulation) stopped(id string, _ time.Duration) error {
 	if s.ended[id]++; s.ended[id] > 1 {
 		s.t.Errorf("%s was stopped %d times", id, s.ended[id])
 	}
-	if !s.hooks[pod] && !s.changed[uid].Equal(now) { // else it may have changed since the decision
+	if !s.hooks[pod] && !s.changed[uid].Equal(now) { // otherwise the pod may have changed since the decision
 		if p == nil || p.Status.ContainerStatuses[0].ContainerID != id || !s.sick[uid] {
 			s.t.Errorf("%s was stopped, which has not failed, or not any more", id)
 		}
@@ -250,8 +249,8 @@ func (s *simulation) stopped(id string, _ time.Duration) error {
 	return nil
 }
 
-// many reports whether many pods fail, among all or in the workload of one, whichever single workload or pod is left
-// out of account. A pod that was just made or removed may count or not.
+// many reports whether many pods fail, on the node or in the workload of pod, even without any single workload or pod.
+// Pods that were just added or removed may or may not count.
 func (s *simulation) many(pod string, fails func(types.UID) bool) bool {
 	share := func(pods []types.UID) (failed int, share float64) {
 		for _, uid := range pods {
@@ -296,8 +295,8 @@ func (s *simulation) number(below int) int {
 	return s.rand.IntN(below)
 }
 
-// checkBudgets compares the number of restarts in every span of time with the budgets. A hook delays
-// the restart after its token was taken, by up to the grace period.
+// checkBudgets compares the number of restarts in every time span with the budgets. A preStop hook may delay a restart
+// after its token was taken, by up to the grace period.
 func (s *simulation) checkBudgets() {
 	s.t.Helper()
 	check := func(what string, b liveness.Bucket, all []restarted) {

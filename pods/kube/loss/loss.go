@@ -1,5 +1,5 @@
-// Package loss notices that the agent of a node is lost, and makes those pods of the node unready that
-// ask for it. It follows the leases that agents renew. Read [Watcher] first.
+// Package loss detects that the agent of a node is lost, and makes the pods of the node unready that
+// ask for it. It watches the leases that agents renew. Read [Watcher] first.
 package loss
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/daeace23/prober/pods/kube/conditions"
 )
 
-// Annotation is what a pod asks for when the agent of its node is lost, and [Unready] the value that
-// makes it unready.
+// Annotation says what happens to a pod when the agent of its node is lost. With the value [Unready], the
+// pod becomes unready.
 const (
 	Annotation = "prober.dev/on-agent-loss"
 	Unready    = "unready"
@@ -56,26 +56,26 @@ const (
 	maxBackoff      = 30 * time.Second
 )
 
-// Watcher follows the leases of agents. An agent is lost if its lease has not changed for its duration,
-// by the clock of this process, while the API server could be reached: after an interruption all leases
-// begin anew, because agents could not renew them either. A lease that is deleted is forgotten.
+// Watcher watches the leases of agents. An agent is lost if its lease has not changed for the duration in the
+// lease, by the clock of this process. After an interruption of the connection to the API server, the durations
+// of all leases start again, because agents could not renew them either. A deleted lease is forgotten.
 //
-// Nodes are scanned and pods patched in parallel, up to a bound: mark.go. The lease of a node that does not
-// exist any more is deleted ten minutes after its agent was lost, if the garbage collector has not done so.
+// Nodes are scanned and pods patched in parallel, within limits: mark.go. The lease of a node that was deleted
+// is itself deleted ten minutes after its agent was lost, if the garbage collector has not done so.
 type Watcher struct {
 	cfg     Config
 	leases  map[string]*lease    // by name; owned by Run
-	failing map[string]time.Time // namespaces whose patches fail, until when they wait; owned by Run
+	failing map[string]time.Time // end of the back-off, by namespace whose patches fail; owned by Run
 }
 
-// lease is what is known about a lease.
+// lease is the state of the lease of an agent.
 type lease struct {
-	renewed  metav1.MicroTime // as the agent's clock says: it is only compared for equality
-	at       time.Time        // when this process saw it change
-	duration time.Duration
-	lost     bool      // its pods were taken care of
-	again    time.Time // when those are patched that could not be; zero: there are none
-	check    time.Time // when to ask whether the node of a lost agent still exists
+	renewed   metav1.MicroTime // by the agent's clock: only compared for equality
+	changedAt time.Time        // when this process saw it change
+	duration  time.Duration
+	lost      bool      // it has expired, and its pods were listed
+	retry     time.Time // when to patch pods again whose patches failed; zero: there are none
+	check     time.Time // when to ask whether the node of a lost agent still exists
 }
 
 // New returns a watcher.
@@ -95,7 +95,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		if followed {
 			wait, failing = minBackoff, false
 		}
-		if !failing { // once an interruption
+		if !failing { // log once for each interruption
 			w.cfg.Logger.Warn("the leases of agents cannot be followed; no agent counts as lost meanwhile", "error", err)
 			failing = true
 		}
@@ -105,8 +105,8 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// follow lists the leases, and acts on them until the API server cannot be reached. followed is true if
-// the list was got.
+// follow lists and watches the leases until the API server cannot be reached. followed reports whether the
+// list succeeded.
 func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
 	list, err := w.cfg.Cluster.Leases(ctx, w.cfg.Namespace)
 	if err != nil {
@@ -129,7 +129,7 @@ func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
 			return true, err
 		}
 		began := time.Now()
-		version, err = w.until(ctx, events, version)
+		version, err = w.handleEvents(ctx, events, version)
 		events.Stop()
 		if err != nil {
 			return true, err
@@ -140,8 +140,9 @@ func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
 	}
 }
 
-// until acts until a watch ends, and returns the version that the next one begins after.
-func (w *Watcher) until(ctx context.Context, events watch.Interface, version string) (string, error) {
+// handleEvents handles the events of a watch, and expired leases, until the watch ends. It returns the resource
+// version from which the next watch begins.
+func (w *Watcher) handleEvents(ctx context.Context, events watch.Interface, version string) (string, error) {
 	for {
 		expiry := time.NewTimer(w.next(time.Now()))
 		select {
@@ -154,7 +155,7 @@ func (w *Watcher) until(ctx context.Context, events watch.Interface, version str
 			}
 		case e, ok := <-events.ResultChan():
 			expiry.Stop()
-			if !ok { // an API server ends each watch after a while
+			if !ok { // the API server ends each watch after a while
 				return version, nil
 			}
 			if e.Type == watch.Error {
@@ -162,7 +163,7 @@ func (w *Watcher) until(ctx context.Context, events watch.Interface, version str
 			}
 			l, ok := e.Object.(*api.Lease)
 			if !ok {
-				return "", fmt.Errorf("the watch of leases has a %T", e.Object)
+				return "", fmt.Errorf("the watch of leases returned a %T", e.Object)
 			}
 			switch version = l.ResourceVersion; e.Type {
 			case watch.Added, watch.Modified:
@@ -174,7 +175,8 @@ func (w *Watcher) until(ctx context.Context, events watch.Interface, version str
 	}
 }
 
-// saw takes a lease as it is now. A lease with another name than that of its holder is not an agent's.
+// saw records the present state of a lease. It ignores leases whose name does not match their holder: they are not
+// leases of agents.
 func (w *Watcher) saw(l *api.Lease) {
 	node := l.Spec.HolderIdentity
 	if node == "" || l.Name != api.LeaseName(node) {
@@ -190,25 +192,25 @@ func (w *Watcher) saw(l *api.Lease) {
 	if known.lost {
 		w.cfg.Logger.Info("the agent of a node is back", "node", node)
 	}
-	*known = lease{renewed: l.Spec.RenewTime, at: time.Now(), duration: defaultDuration}
+	*known = lease{renewed: l.Spec.RenewTime, changedAt: time.Now(), duration: defaultDuration}
 	if l.Spec.LeaseDurationSeconds > 0 {
 		known.duration = time.Duration(l.Spec.LeaseDurationSeconds) * time.Second
 	}
 }
 
-// due returns when something has to be done about a lease.
+// due returns when a lease expires, or the time of the next retry or check of an expired one.
 func (l *lease) due() time.Time {
 	switch {
 	case !l.lost:
-		return l.at.Add(l.duration)
-	case !l.again.IsZero() && l.again.Before(l.check):
-		return l.again
+		return l.changedAt.Add(l.duration)
+	case !l.retry.IsZero() && l.retry.Before(l.check):
+		return l.retry
 	default:
 		return l.check
 	}
 }
 
-// next returns how long it takes until something has to be done about a lease.
+// next returns the time until the first lease is due, at most an hour.
 func (w *Watcher) next(now time.Time) time.Duration {
 	wait := time.Hour
 	for _, l := range w.leases {
@@ -217,8 +219,9 @@ func (w *Watcher) next(now time.Time) time.Duration {
 	return max(wait, 0)
 }
 
-// asks reports whether a pod asks to be unready without an agent, and is ready by the word of one.
-func asks(pod *v1.Pod) bool {
+// mustTurnUnready reports whether a pod has the annotation with the value unready, and a readiness gate of prober
+// that is true.
+func mustTurnUnready(pod *v1.Pod) bool {
 	if pod.Annotations[Annotation] != Unready || pod.DeletionTimestamp != nil {
 		return false
 	}

@@ -27,19 +27,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is an API server with leases and pods.
+// cluster is a fake API server with leases and pods.
 type cluster struct {
 	mu      sync.Mutex
 	away    bool
-	late    bool // watches tell nothing
+	late    bool // watches send no events
 	leases  map[string]*api.Lease
 	pods    []v1.Pod
 	watches []*watch.RaceFreeFakeWatcher
 	lists   int
 	patches []string
 	refuse  func(pod api.Pod) error
-	takes   time.Duration   // of each request
-	gone    map[string]bool // nodes
+	takes   time.Duration   // duration of each request
+	gone    map[string]bool // deleted nodes
 }
 
 var errAway = errors.New("connection refused")
@@ -134,7 +134,7 @@ func (c *cluster) PatchConditions(_ context.Context, pod api.Pod, changes []v1.P
 	return nil
 }
 
-// renew renews the lease of a node for 40 s. Its agent's clock is wrong by years.
+// renew renews the lease of a node for 40 s. The clock of its agent is wrong by years.
 func (c *cluster) renew(node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +164,7 @@ func (c *cluster) forget(node string) {
 	c.tell(watch.Deleted, l)
 }
 
-// set sets away, and ends the watches if it is.
+// set sets away, and if true, ends the watches.
 func (c *cluster) set(away bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *cluster) written() []string {
 	return slices.Clone(c.patches)
 }
 
-// pod adds a pod of a node, which asks to be unready, has the gate and is ready.
+// pod adds a ready pod of a node with the annotation unready and the gate.
 func (c *cluster) pod(node, name string, change func(*v1.Pod)) {
 	p := v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name + "-uid"), Annotations: map[string]string{loss.Annotation: loss.Unready}},
@@ -199,7 +199,7 @@ func (c *cluster) pod(node, name string, change func(*v1.Pod)) {
 	c.pods = append(c.pods, p)
 }
 
-// inBubble runs a watcher beside test. log is read after stop.
+// inBubble runs test with a running watcher in a synctest bubble. log may be read after stop.
 func inBubble(t *testing.T, dryRun bool, test func(t *testing.T, c *cluster, log *bytes.Buffer, stop func())) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestWatcherLostAgent(t *testing.T) {
 			c.renew("two")
 			time.Sleep(10 * time.Second)
 		}
-		for range 10 { // the agent of node one is killed
+		for range 10 { // the agent of node one has ended
 			c.renew("two")
 			time.Sleep(10 * time.Second)
 		}
@@ -255,7 +255,7 @@ func TestWatcherLostAgent(t *testing.T) {
 	})
 }
 
-func TestWatcherCountsFromFirstSight(t *testing.T) {
+func TestWatcherDurationCountsFromFirstSight(t *testing.T) {
 	inBubble(t, false, func(t *testing.T, c *cluster, _ *bytes.Buffer, _ func()) {
 		c.pod("one", "web", nil)
 		c.renew("one") // its clock says 1970
@@ -278,7 +278,7 @@ func TestWatcherNoAgentIsLostWithoutAPIServer(t *testing.T) {
 		c.set(true)
 		time.Sleep(5 * time.Minute)
 		c.set(false)
-		time.Sleep(35 * time.Second) // the watcher is back after 30 s at most, and waits for 40 s again
+		time.Sleep(35 * time.Second) // the watcher is back after at most 30 s, and then waits for 40 s again
 		c.renew("one")
 		time.Sleep(35 * time.Second)
 		if got := c.written(); len(got) != 0 {
@@ -393,7 +393,8 @@ func TestWatcherDryRun(t *testing.T) {
 	})
 }
 
-// All agents are lost, while the patches of one namespace hang: those wait, and at most 16 are under way at once.
+// All agents are lost while the patches of one namespace hang. Other namespaces are patched, with at most 16 patches in
+// flight.
 func TestWatcherManyNodes(t *testing.T) {
 	inBubble(t, false, func(t *testing.T, c *cluster, _ *bytes.Buffer, _ func()) {
 		c.takes = 20 * time.Millisecond
@@ -443,11 +444,11 @@ func TestWatcherManyNodes(t *testing.T) {
 	})
 }
 
-// The lease of a node that is gone goes, and the lease of a node that exists stays.
-func TestWatcherNodeIsGone(t *testing.T) {
+// The lease of a deleted node is deleted, and the lease of an existing node stays.
+func TestWatcherDeletesLeaseOfDeletedNode(t *testing.T) {
 	inBubble(t, false, func(t *testing.T, c *cluster, log *bytes.Buffer, stop func()) {
 		c.gone = map[string]bool{}
-		c.set(true) // they are listed
+		c.set(true) // the leases come from the list, not the watch
 		for i := range 3000 {
 			node := fmt.Sprint("gone", i)
 			c.gone[node] = true

@@ -17,17 +17,17 @@ import (
 	"github.com/daeace23/prober/pods/kube/conditions"
 )
 
-// What is asked of the API server at a time.
+// Limits of requests to the API server, and times.
 const (
-	nodesAtOnce     = 8
-	nodesInBatch    = 64 // whose pods are patched before further nodes are scanned
-	patchesAtOnce   = 16
-	patchesOfOne    = 4 // namespace
-	betweenPatches  = 10 * time.Millisecond
-	mostFailures    = 3                // of patches of a namespace, until it waits
-	retryAfter      = 30 * time.Second // patches of pods and namespaces that have failed
-	nodeGoneAfter   = 10 * time.Minute // since its agent was lost
-	nodeExistsAgain = time.Hour        // until it is asked again whether the node of a lost agent exists
+	nodesAtOnce         = 8
+	nodesInBatch        = 64 // the pods of a batch are patched before further nodes are scanned
+	patchesAtOnce       = 16
+	patchesPerNamespace = 4
+	betweenPatches      = 10 * time.Millisecond
+	mostFailures        = 3                // failed patches of a namespace before it waits
+	retryAfter          = 30 * time.Second // until failed pods and namespaces are tried again
+	nodeGoneAfter       = 10 * time.Minute // from the loss of an agent to the first check whether its node exists
+	nodeCheckInterval   = time.Hour        // between two such checks
 )
 
 // node is a node whose lease is due.
@@ -35,31 +35,31 @@ type node struct {
 	name  string // of the lease
 	lease *lease
 
-	// What the API server says.
+	// From the API server.
 	now  *api.Lease
 	pods []v1.Pod
 	gone bool // its lease was deleted
 	err  error
 }
 
-// expire acts on the leases that are due: those that have expired, and those of lost agents that have pods to
-// patch again, or may have no node any more. Agents that were lost last come first. The error is that of an
-// API server that cannot be reached.
+// expire handles the leases that are due: expired ones, ones with pods to patch again, and ones whose node may
+// have been deleted. It begins with the most recently lost agents. It returns an error if the API server cannot
+// be reached.
 func (w *Watcher) expire(ctx context.Context) error {
 	now := time.Now()
 	var expired, old []*node
 	for name, l := range w.leases {
 		switch {
 		case now.Before(l.due()):
-		case l.lost && (l.again.IsZero() || now.Before(l.again)):
+		case l.lost && (l.retry.IsZero() || now.Before(l.retry)):
 			old = append(old, &node{name: name, lease: l})
 		default:
 			expired = append(expired, &node{name: name, lease: l})
 		}
 	}
-	slices.SortFunc(expired, func(a, b *node) int { return b.lease.at.Compare(a.lease.at) })
+	slices.SortFunc(expired, func(a, b *node) int { return b.lease.changedAt.Compare(a.lease.changedAt) })
 	for batch := range slices.Chunk(expired, nodesInBatch) {
-		if err := w.take(ctx, batch); err != nil {
+		if err := w.handleExpired(ctx, batch); err != nil {
 			return err
 		}
 	}
@@ -69,8 +69,8 @@ func (w *Watcher) expire(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// take scans nodes, and patches their pods.
-func (w *Watcher) take(ctx context.Context, batch []*node) error {
+// handleExpired scans the nodes of expired leases, and patches their pods.
+func (w *Watcher) handleExpired(ctx context.Context, batch []*node) error {
 	parallel(batch, nodesAtOnce, func(n *node) { n.scan(ctx, w) })
 	var failed []error
 	var jobs []*job
@@ -90,7 +90,7 @@ func (w *Watcher) take(ctx context.Context, batch []*node) error {
 	return errors.Join(failed...)
 }
 
-// scan asks for the lease again, in case that the watch is late, and lists the pods of the node.
+// scan reads the lease again, in case the watch is late. If it has not changed, scan lists the pods of the node.
 func (n *node) scan(ctx context.Context, w *Watcher) {
 	if n.now, n.err = w.cfg.Cluster.Lease(ctx, w.cfg.Namespace, n.name); n.err != nil || !n.lease.renewed.Equal(&n.now.Spec.RenewTime) {
 		return
@@ -105,25 +105,25 @@ func (w *Watcher) lost(n *node) (jobs []*job) {
 		l.lost, l.check = true, time.Now().Add(nodeGoneAfter)
 		w.cfg.Logger.Warn("the agent of a node is lost", "node", holder, "pods", len(n.pods), "after", l.duration)
 	}
-	l.again = time.Time{}
+	l.retry = time.Time{}
 	for i := range n.pods {
-		if asks(&n.pods[i]) {
+		if mustTurnUnready(&n.pods[i]) {
 			jobs = append(jobs, &job{node: holder, lease: l, pod: &n.pods[i]})
 		}
 	}
 	return jobs
 }
 
-// job is a pod that is made unready.
+// job is a pod to be made unready.
 type job struct {
 	node  string
 	lease *lease
 	pod   *v1.Pod
-	done  bool // or nothing mends it
+	done  bool // patched, or a retry would not help
 }
 
-// namespace are the patches of one namespace. Those that fail or hang delay no other namespace for longer than
-// they hold their share of patchesAtOnce.
+// namespace has the patches of one namespace. If they fail or hang, they take at most patchesPerNamespace slots, so
+// that other namespaces continue.
 type namespace struct {
 	name string
 	jobs []*job
@@ -132,7 +132,7 @@ type namespace struct {
 	failed int
 }
 
-// mark makes pods unready. Those that fail are tried again later, and so is a namespace of which several fail.
+// mark makes pods unready. Failed patches are retried later. After several failures, a namespace waits.
 func (w *Watcher) mark(ctx context.Context, jobs []*job) {
 	var all []*namespace
 	byName := make(map[string]*namespace)
@@ -154,8 +154,8 @@ func (w *Watcher) mark(ctx context.Context, jobs []*job) {
 		}
 		delete(w.failing, ns.name)
 		running.Go(func() {
-			parallel(ns.jobs, patchesOfOne, func(j *job) {
-				if !ns.goesOn() {
+			parallel(ns.jobs, patchesPerNamespace, func(j *job) {
+				if !ns.continues() {
 					return
 				}
 				slots <- struct{}{}
@@ -168,19 +168,19 @@ func (w *Watcher) mark(ctx context.Context, jobs []*job) {
 	running.Wait()
 	again := time.Now().Add(retryAfter)
 	for _, ns := range all {
-		if !ns.goesOn() {
+		if !ns.continues() {
 			w.failing[ns.name] = again
 		}
 	}
 	for _, j := range jobs {
 		if !j.done {
-			j.lease.again = again
+			j.lease.retry = again
 		}
 	}
 }
 
-// goesOn reports whether further patches of the namespace are tried.
-func (n *namespace) goesOn() bool {
+// continues reports whether further patches of the namespace are tried.
+func (n *namespace) continues() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.failed < mostFailures
@@ -216,7 +216,7 @@ func (w *Watcher) patch(ctx context.Context, ns *namespace, j *job) {
 	}
 }
 
-// sweep deletes the leases of nodes that do not exist any more.
+// sweep deletes the leases of nodes that do not exist.
 func (w *Watcher) sweep(ctx context.Context, batch []*node) {
 	parallel(batch, nodesAtOnce, func(n *node) {
 		if n.now, n.err = w.cfg.Cluster.Lease(ctx, w.cfg.Namespace, n.name); n.err != nil || !n.lease.renewed.Equal(&n.now.Spec.RenewTime) {
@@ -228,7 +228,7 @@ func (w *Watcher) sweep(ctx context.Context, batch []*node) {
 		}
 	})
 	for _, n := range batch {
-		n.lease.check = time.Now().Add(nodeExistsAgain)
+		n.lease.check = time.Now().Add(nodeCheckInterval)
 		if n.gone {
 			delete(w.leases, n.name)
 			w.cfg.Logger.Info("the lease of a node that does not exist was deleted", "node", n.now.Spec.HolderIdentity)
@@ -238,7 +238,7 @@ func (w *Watcher) sweep(ctx context.Context, batch []*node) {
 	}
 }
 
-// parallel calls f for all, some at once.
+// parallel calls f for each element, with at most atOnce calls at the same time, and waits for all.
 func parallel[T any](all []T, atOnce int, f func(T)) {
 	var running sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
@@ -252,7 +252,7 @@ func parallel[T any](all []T, atOnce int, f func(T)) {
 	running.Wait()
 }
 
-// pacer spreads calls.
+// pacer spaces calls by an interval.
 type pacer struct {
 	every time.Duration
 	mu    sync.Mutex
@@ -261,7 +261,7 @@ type pacer struct {
 
 func newPacer(every time.Duration) *pacer { return &pacer{every: every} }
 
-// wait returns when the next call may be made, or ctx has ended.
+// wait blocks until the next call may be made, or ctx ends.
 func (p *pacer) wait(ctx context.Context) {
 	p.mu.Lock()
 	now := time.Now()

@@ -1,4 +1,4 @@
-// Package queue has the pods that the loops of package kube have to look at.
+// Package queue is the work queue of the loops of package kube.
 package queue
 
 import (
@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Queue has the pods that a loop has to look at. Adding one twice adds it once, and blocks nobody.
+// Queue is a set of pods that a loop must process. It is safe for concurrent use, and Put does not block.
 type Queue struct {
 	Wake chan struct{} // holds a token while there may be pods
 
@@ -38,7 +38,7 @@ func (q *Queue) Put(uids ...types.UID) {
 	q.Signal()
 }
 
-// Signal lets a loop look for pods.
+// Signal wakes a loop.
 func (q *Queue) Signal() {
 	select {
 	case q.Wake <- struct{}{}:
@@ -55,7 +55,8 @@ func (q *Queue) Take() []types.UID {
 	return uids
 }
 
-// TakeFirst takes the pod that has the least time, of all pods for which there is one. timeOf must not use the queue.
+// TakeFirst removes and returns the pod with the earliest time. It ignores pods for which timeOf returns false.
+// timeOf must not use the queue.
 func (q *Queue) TakeFirst(timeOf func(types.UID) (at time.Time, ok bool)) (first types.UID, found bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -70,7 +71,7 @@ func (q *Queue) TakeFirst(timeOf func(types.UID) (at time.Time, ok bool)) (first
 	return first, found
 }
 
-// Each calls do with the pods until ctx ends.
+// Each calls do with each pod that is put into the queue, until ctx ends.
 func (q *Queue) Each(ctx context.Context, do func(types.UID)) {
 	for {
 		select {

@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
-// loadAgain loads s, and returns its pods by name. The error must be want.
+// loadAgain loads s, and returns its pods by name. It compares the error with want.
 func loadAgain(t *testing.T, s *manifest.Source, want string) map[string]*declared.Pod {
 	t.Helper()
 	loaded, err := s.Load(t.Context())
@@ -65,7 +65,7 @@ func TestLoadAgainParsesChangedFilesOnly(t *testing.T) {
 	}
 }
 
-// A file may be rewritten within the resolution of its time.
+// A file may be rewritten within the resolution of its modification time.
 func TestLoadAgainSeesRewriteWithSameTimeAndSize(t *testing.T) {
 	dir := t.TempDir()
 	at := time.Unix(1_700_000_000, 0)
@@ -99,7 +99,7 @@ func TestLoadAgainReportsClashWithUnchangedFile(t *testing.T) {
 	}
 }
 
-func TestLoadAgainReportsBrokenFileUntilItIsMended(t *testing.T) {
+func TestLoadAgainReportsBrokenFileUntilFixed(t *testing.T) {
 	dir := t.TempDir()
 	s := &manifest.Source{Paths: []string{dir}}
 	writeFile(t, dir, "a.yaml", named("a"))
@@ -135,8 +135,8 @@ func TestLoadAgainChecksUnchangedFile(t *testing.T) {
 	}
 }
 
-// A source that has loaded files before must load what a new one does, whatever happens to the files.
-func TestLoadAgainIsLikeFirstLoad(t *testing.T) {
+// After any changes of the files, a source that has loaded files before must return the same pods as a new one.
+func TestLoadAgainEqualsFirstLoad(t *testing.T) {
 	texts := []string{
 		named("a"), named("b"), named("c"), named("d"), named("a") + "---\n" + named("b"), named("refused") + "---\n" + named("c"),
 		"apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(named("d")), "\n", "\n  ") + "\n",

@@ -51,7 +51,7 @@ func loadAll(b *testing.B, s *manifest.Source, n int) {
 	}
 }
 
-// BenchmarkStamp looks for changes of files=N manifests, as an agent does twice a second.
+// BenchmarkStamp checks files=N manifests for changes, as an agent does twice a second.
 func BenchmarkStamp(b *testing.B) {
 	benchmarkFiles(b, func(b *testing.B, s *manifest.Source, _ int) {
 		first := s.Stamp()

@@ -37,7 +37,7 @@ func validateContainer(c *v1.Container, path *field.Path, init bool) (errs field
 	return errs
 }
 
-// validateStrings returns the errors of the strings that a process gets. They cannot contain NUL.
+// validateStrings returns the errors of the strings that are passed to a process. They must not contain NUL.
 func validateStrings(c *v1.Container, path *field.Path) (errs field.ErrorList) {
 	check := func(path *field.Path, s string) {
 		if strings.ContainsRune(s, 0) {

@@ -18,8 +18,8 @@ import (
 // maxManifest is the largest size of a manifest file in bytes.
 const maxManifest = 8 << 20
 
-// Stamp returns a string that changes with the names, sizes, times or modes of the files that Load
-// would read. It opens none of them.
+// Stamp returns a string that changes when the names, sizes, times or modes of the files change that Load
+// would read. It does not open them.
 func (s *Source) Stamp() string {
 	files, errs := s.files()
 	h := sha256.New()
@@ -42,7 +42,7 @@ func (s *Source) Stamp() string {
 	return string(h.Sum(nil))
 }
 
-// Files returns the files that Load would read, each once. The error is that of the other paths.
+// Files returns the files that Load would read, each once. The error joins the errors of the other paths.
 func (s *Source) Files() (names []string, err error) {
 	files, errs := s.files()
 	for _, file := range files {
@@ -54,14 +54,14 @@ func (s *Source) Files() (names []string, err error) {
 // listed is a file to be read.
 type listed struct {
 	path  string
-	given bool // in [Source].Paths: it may be a pipe
+	given bool // listed in [Source].Paths: it may be a pipe
 }
 
 // files returns the files of all paths, each once, and the errors of the other paths.
 func (s *Source) files() (files []listed, errs []error) {
 	seen := make(map[string]bool)
 	add := func(file listed) {
-		if len(s.Paths) > 1 { // one folder has each name once
+		if len(s.Paths) > 1 { // one path has no duplicates
 			if seen[file.path] {
 				return
 			}

@@ -18,7 +18,7 @@ import (
 )
 
 // UmaskAnnotation is the pod annotation with the umask of its containers, in octal. Kubernetes has no
-// field for it. With a point and the name of a container after it, it is that of one container.
+// field for it. With the suffix "." and the name of a container, it sets the umask of one container.
 const UmaskAnnotation = "prober.dev/umask"
 
 // The fields of a security context that a local process supports.
@@ -30,14 +30,14 @@ var (
 // Identity is the user of a container.
 type Identity struct {
 	User, Group uint32
-	Groups      []uint32 // the supplementary ones
+	Groups      []uint32 // supplementary groups
 	Home        string   // "/" if the host does not know the user
 }
 
-// IdentityOf returns the user that a container of a valid pod runs as, nil for that of this process.
-// The context of the container comes before that of the pod. Without runAsGroup, the group is the
-// user's own; its other groups of this host come before the supplementalGroups of the pod. The error is
-// a [*field.Error].
+// IdentityOf returns the user that a container of a valid pod runs as; nil for the user of this process.
+// The security context of the container overrides the pod's. Without runAsGroup, the group is the
+// user's primary group. The supplementary groups are the user's groups on this host and the supplementalGroups of
+// the pod. The error is a [*field.Error].
 func IdentityOf(pod *v1.Pod, c *v1.Container) (*Identity, error) {
 	id, err := identityOf(pod, c, field.NewPath("spec", "containers").Key(c.Name))
 	if err != nil {
@@ -46,8 +46,9 @@ func IdentityOf(pod *v1.Pod, c *v1.Container) (*Identity, error) {
 	return id, nil
 }
 
-// wish is what the security contexts of a container and its pod ask for, with the path of each field.
-type wish struct {
+// identityRequest has the values that the security contexts of a container and its pod request, with the path of
+// each field.
+type identityRequest struct {
 	user, group         *int64
 	nonRoot             bool
 	groups              []int64
@@ -55,7 +56,7 @@ type wish struct {
 	groupsAt            *field.Path
 }
 
-func wishOf(pod *v1.Pod, c *v1.Container, path *field.Path) (w wish) {
+func identityRequestOf(pod *v1.Pod, c *v1.Container, path *field.Path) (w identityRequest) {
 	own := field.NewPath("spec", "securityContext")
 	w.userAt, w.groupAt, w.at = own.Child("runAsUser"), own.Child("runAsGroup"), own.Child("runAsNonRoot")
 	w.groupsAt = own.Child("supplementalGroups")
@@ -82,7 +83,7 @@ func wishOf(pod *v1.Pod, c *v1.Container, path *field.Path) (w wish) {
 
 // identityOf is [IdentityOf] for the container at path.
 func identityOf(pod *v1.Pod, c *v1.Container, path *field.Path) (*Identity, *field.Error) {
-	w := wishOf(pod, c, path)
+	w := identityRequestOf(pod, c, path)
 	uid, gid := os.Geteuid(), os.Getegid()
 	if w.nonRoot && w.user == nil && uid == 0 {
 		return nil, field.Forbidden(w.at, "prober runs as root, and runAsUser is not set")
@@ -127,9 +128,9 @@ func identityOf(pod *v1.Pod, c *v1.Container, path *field.Path) (*Identity, *fie
 	return id, nil
 }
 
-// groupsOf returns the groups that this host has a user in.
+// groupsOf returns the groups of a user on this host.
 func groupsOf(u *user.User) (groups []uint32) {
-	names, _ := u.GroupIds() // without those that cannot be read
+	names, _ := u.GroupIds() // may be incomplete
 	for _, name := range names {
 		if g, err := strconv.ParseUint(name, 10, 32); err == nil {
 			groups = append(groups, uint32(g))
@@ -138,7 +139,7 @@ func groupsOf(u *user.User) (groups []uint32) {
 	return groups
 }
 
-// UmaskOf returns the umask of a container, nil for that of this process. The pod is valid.
+// UmaskOf returns the umask of a container of a valid pod; nil for the umask of this process.
 func UmaskOf(pod *v1.Pod, container string) *uint32 {
 	text, ok := pod.Annotations[UmaskAnnotation+"."+container]
 	if !ok {
@@ -151,7 +152,7 @@ func UmaskOf(pod *v1.Pod, container string) *uint32 {
 	return new(uint32(mask))
 }
 
-// unprivileged returns an error for each container whose user this process cannot give it.
+// unprivileged returns an error for each container that this process cannot run as the requested user.
 func unprivileged(pod *v1.Pod) (errs field.ErrorList) {
 	each(pod, func(c *v1.Container, path *field.Path, _ bool) {
 		if len(c.Command) == 0 {
@@ -164,7 +165,7 @@ func unprivileged(pod *v1.Pod) (errs field.ErrorList) {
 	return errs
 }
 
-// hasError reports whether errs have err: containers share the context of their pod.
+// hasError reports whether errs already has err, since containers share the security context of their pod.
 func hasError(errs field.ErrorList, err *field.Error) bool {
 	return slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Error() == err.Error() })
 }
@@ -191,7 +192,7 @@ func validateIdentity(pod *v1.Pod) (errs field.ErrorList) {
 			number(path.Child("securityContext", "runAsUser"), s.RunAsUser)
 			number(path.Child("securityContext", "runAsGroup"), s.RunAsGroup)
 		}
-		if w := wishOf(pod, c, path); w.nonRoot && w.user != nil && *w.user == 0 && len(c.Command) > 0 {
+		if w := identityRequestOf(pod, c, path); w.nonRoot && w.user != nil && *w.user == 0 && len(c.Command) > 0 {
 			if err := field.Forbidden(w.at, "runAsUser is 0"); !hasError(errs, err) {
 				errs = append(errs, err)
 			}
@@ -200,7 +201,7 @@ func validateIdentity(pod *v1.Pod) (errs field.ErrorList) {
 	return append(errs, validateUmasks(pod, names)...)
 }
 
-// validateUmasks returns the errors of the umask annotations of a pod with the containers names.
+// validateUmasks returns the errors of the umask annotations of a pod. names are its containers.
 func validateUmasks(pod *v1.Pod, names []string) (errs field.ErrorList) {
 	for name, text := range pod.Annotations {
 		container, one := strings.CutPrefix(name, UmaskAnnotation+".")

@@ -14,13 +14,14 @@ import (
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
-// identityPod has a container with a command, and NAME: TEXT below metadata, spec and the container.
+// identityPod returns a pod with a container with a command. The arguments are the values of annotations and of both
+// security contexts.
 func identityPod(annotations, pod, container string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: " + annotations +
 		"\nspec:\n  securityContext: " + pod + "\n  containers:\n  - name: c\n    command: [sleep, '1']\n    securityContext: " + container + "\n"
 }
 
-// loadOn returns the error of a manifest that is read on a system.
+// loadOn loads a manifest for a system, and returns the text of the error.
 func loadOn(t *testing.T, system, text string) string {
 	t.Helper()
 	_, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text), System: system}).Load(t.Context())
@@ -48,7 +49,7 @@ func TestIdentityIsValidated(t *testing.T) {
 		{`{prober.dev/umask.d: "022"}`, "{}", "{}", `-:5: metadata.annotations[prober.dev/umask.d]: there is no container "d"; known: c`},
 		{`{prober.dev/umaks: "022"}`, "{}", "{}", `-:5: metadata.annotations[prober.dev/umaks]: unknown annotation; known: prober.dev/address, prober.dev/probes, prober.dev/umask (did you mean "prober.dev/umask"?)`},
 	} {
-		got := loadOn(t, "", identityPod(c.annotations, c.pod, c.container)) // by whoever checks it, wherever
+		got := loadOn(t, "", identityPod(c.annotations, c.pod, c.container)) // independent of the user and the system
 		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("annotations %s, pod %s, container %s:\n%s\nwant %s", c.annotations, c.pod, c.container, got, c.want)
 		}
@@ -62,7 +63,7 @@ func TestIdentityIsValidated(t *testing.T) {
 	}
 }
 
-// identities are the errors for root, and for the user 65534 with the group 65534.
+// identities has the errors for root, and for the user 65534 with the group 65534.
 var identities = []struct{ pod, container, root, nobody string }{
 	{"{}", "{}", "", ""},
 	{"{runAsUser: 65534, runAsGroup: 65534}", "{}", "", ""},
@@ -96,7 +97,7 @@ func TestIdentityNeedsRoot(t *testing.T) {
 // againAsNobody runs the present test again for another user.
 func againAsNobody(t *testing.T) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "nobody") // the folders of go test are those of root alone
+	dir, err := os.MkdirTemp("", "nobody") // only root can read the folders of go test
 	if err != nil {
 		t.Fatal(err)
 	}

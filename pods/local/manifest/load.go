@@ -23,8 +23,8 @@ import (
 // Decoding is strict. The error joins a [*yamlpos.Error] for each problem, in the order of files
 // and lines. ctx ends the wait for Stdin and for the writers of pipes; Load then returns its cause.
 //
-// A file whose content is that of the last Load is not parsed again if it was valid then: Load
-// returns the same pods. Check gets them again, and they are compared with those of other files.
+// If a valid file has not changed since the last Load, it is not parsed again, and Load returns the
+// same pods. They are passed to Check again, and checked for conflicts with pods of other files.
 func (s *Source) Load(ctx context.Context) (Loaded, error) {
 	files, errs := s.files()
 	l := loader{source: s, errs: errs, valid: make(map[string]*content), names: make(map[types.NamespacedName]place), uids: make(map[types.UID]place)}
@@ -46,9 +46,9 @@ func (s *Source) Load(ctx context.Context) (Loaded, error) {
 	return l.loaded, nil
 }
 
-// content is what was parsed of a file.
+// content is a parsed file.
 type content struct {
-	digest   [sha256.Size]byte // of its text
+	digest   [sha256.Size]byte // digest of its text
 	pods     []parsedPod
 	warnings []error
 }
@@ -58,7 +58,7 @@ type parsedPod struct {
 	line int
 }
 
-// place is where a pod begins.
+// place is the position at which a pod begins.
 type place struct {
 	file string
 	line int
@@ -71,12 +71,12 @@ type loader struct {
 	source *Source
 	loaded Loaded
 	errs   []error
-	valid  map[string]*content // of files without errors, other than those of shared, by path
+	valid  map[string]*content // files without errors, except for errors counted by shared, by path
 	names  map[types.NamespacedName]place
 	uids   map[types.UID]place
 
-	d      *yamlpos.Decoder // of the present file
-	shared int              // its errors that do not depend on its text alone
+	d      *yamlpos.Decoder // decoder of the present file
+	shared int              // number of its errors that do not depend on its text alone
 }
 
 // file reads the pods of one file.
@@ -85,7 +85,7 @@ func (l *loader) file(file string, text []byte) {
 	digest := sha256.Sum256(text)
 	c := l.source.valid[file]
 	if c != nil && c.digest == digest {
-		l.again(c, text)
+		l.reuse(c, text)
 	} else {
 		c = &content{digest: digest}
 		documents(l.d, text, func(n *yamlpos.Node, path string, kinds ...string) { l.pod(c, n, path, kinds...) })
@@ -99,9 +99,9 @@ func (l *loader) file(file string, text []byte) {
 	l.errs = append(l.errs, errs...)
 }
 
-// again adds the pods of a file that has not changed. It parses the file only for the lines of
+// reuse adds the pods of a file that has not changed. It parses the file only to find the lines of
 // errors.
-func (l *loader) again(c *content, text []byte) {
+func (l *loader) reuse(c *content, text []byte) {
 	found := make(map[int]field.ErrorList)
 	for i, p := range c.pods {
 		if errs := l.sharedErrors(p.pod, true); len(errs) > 0 {
@@ -126,7 +126,7 @@ func lineOf(err error) int {
 	return 0
 }
 
-// documents calls pod with each node of a text that must be a pod, of one of the kinds.
+// documents calls pod with each node of a text that must be a pod. kinds are the allowed kinds of the node.
 func documents(d *yamlpos.Decoder, text []byte, pod func(n *yamlpos.Node, path string, kinds ...string)) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		d.Errorf(nil, "", "the file is empty: must be a Pod or a List of pods")
@@ -170,7 +170,7 @@ func checkType(d *yamlpos.Decoder, n *yamlpos.Node, path string, kinds ...string
 	return ok
 }
 
-// pod adds one pod to c and to the loader, with its defaults, and its errors.
+// pod adds one pod, with its defaults, and its errors to c and to the loader.
 func (l *loader) pod(c *content, n *yamlpos.Node, path string, kinds ...string) {
 	pod := &v1.Pod{}
 	if !checkType(l.d, n, path, kinds...) || !l.d.Into(n, path, pod) {
@@ -215,8 +215,8 @@ func (l *loader) add(p parsedPod) {
 	l.loaded.Pods = append(l.loaded.Pods, p.pod)
 }
 
-// sharedErrors returns the errors of a pod that do not depend on its file alone: those of other
-// pods, and of Check if the pod is otherwise valid.
+// sharedErrors returns the errors of a pod that do not depend on its file alone: conflicts with other
+// pods, and errors of Check if the pod is otherwise valid.
 func (l *loader) sharedErrors(pod *declared.Pod, valid bool) field.ErrorList {
 	errs := l.conflicts(pod.Pod())
 	if valid && len(errs) == 0 && l.source.Check != nil {
@@ -236,7 +236,7 @@ func (l *loader) report(n *yamlpos.Node, path string, errs field.ErrorList) {
 	}
 }
 
-// located returns err with the place of e, an error of the pod at n.
+// located returns err with the position of e, an error of the pod at n.
 func located(file string, n *yamlpos.Node, path string, e *field.Error, err error) *yamlpos.Error {
 	name := e.Field
 	if path != "" {
@@ -249,8 +249,8 @@ func nameOf(pod *v1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// fieldErrors returns the errors that err joins, each as a [*field.Error]. An error of another type
-// may begin with the path of a field, as those of manager.Manager.AddPod do.
+// fieldErrors returns the errors that err joins, each as a [*field.Error]. If the text of another type of error
+// begins with the path of a field, as in errors of manager.Manager.AddPod, it becomes the Field.
 func fieldErrors(err error) (list field.ErrorList) {
 	for _, err := range joined.Errors(err) {
 		if e, ok := errors.AsType[*field.Error](err); ok {

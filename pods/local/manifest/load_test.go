@@ -233,7 +233,7 @@ func TestStampChangesWithFiles(t *testing.T) {
 		func() { writeFile(t, dir, "a.yaml", "x") },
 		func() { writeFile(t, dir, "a.yaml", "xy") },
 		func() { writeFile(t, dir, "b.yaml", "") },
-		func() { os.Chmod(filepath.Join(dir, "b.yaml"), 0o400) }, // who may read it now
+		func() { os.Chmod(filepath.Join(dir, "b.yaml"), 0o400) }, // changes the mode
 		func() { os.Remove(filepath.Join(dir, "a.yaml")) },
 	} {
 		do()

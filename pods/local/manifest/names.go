@@ -16,7 +16,7 @@ import (
 )
 
 // validatePortNames returns an error for each probe and hook whose port is a name that its
-// container does not define. The kubelet accepts such a pod, and the probe always fails.
+// container does not define. The kubelet accepts such a pod, but the probe always fails.
 func validatePortNames(d *declared.Pod) (errs field.ErrorList) {
 	containers := make(map[string]*v1.Container)
 	check := func(container string, port intstr.IntOrString, path *field.Path) {

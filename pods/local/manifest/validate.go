@@ -140,16 +140,16 @@ const unsupportedMessage = "is not supported for a local process"
 func unsupportedFields(pod *v1.Pod) (errs field.ErrorList) {
 	errs = unknownAnnotations(pod)
 	forbid := func(path *field.Path) { errs = append(errs, field.Forbidden(path, unsupportedMessage)) }
-	others(pod.Spec, podFields, field.NewPath("spec"), forbid)
+	otherFields(pod.Spec, podFields, field.NewPath("spec"), forbid)
 	if s := pod.Spec.SecurityContext; s != nil {
-		others(*s, podSecurityFields, field.NewPath("spec", "securityContext"), forbid)
+		otherFields(*s, podSecurityFields, field.NewPath("spec", "securityContext"), forbid)
 	}
 	each(pod, func(c *v1.Container, path *field.Path, _ bool) {
-		others(*c, containerFields, path, forbid)
+		otherFields(*c, containerFields, path, forbid)
 		if s := c.SecurityContext; s != nil && len(c.Command) == 0 {
-			forbid(path.Child("securityContext")) // nothing is started
+			forbid(path.Child("securityContext")) // no process is started
 		} else if s != nil {
-			others(*s, containerSecurityFields, path.Child("securityContext"), forbid)
+			otherFields(*s, containerSecurityFields, path.Child("securityContext"), forbid)
 		}
 		for i, e := range c.Env {
 			if e.ValueFrom != nil {
@@ -163,8 +163,8 @@ func unsupportedFields(pod *v1.Pod) (errs field.ErrorList) {
 	return errs
 }
 
-// others calls do with the path of each field of object that is set and is not in allowed.
-func others(object any, allowed sets.Set[string], path *field.Path, do func(*field.Path)) {
+// otherFields calls do with the path of each field of object that is set and not in allowed.
+func otherFields(object any, allowed sets.Set[string], path *field.Path, do func(*field.Path)) {
 	v := reflect.ValueOf(object)
 	for i := range v.NumField() {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")

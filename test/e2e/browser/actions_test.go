@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// switched is a pod with one probe that the test turns, and one that succeeds.
+// switched is a pod with a probe that the test switches, and one that succeeds.
 const switched = `
 apiVersion: v1
 kind: Pod
@@ -28,7 +28,7 @@ spec:
     livenessProbe: {httpGet: {host: 127.0.0.1, port: WEBPORT, path: /ok}, periodSeconds: SECONDS, timeoutSeconds: 10}
 `
 
-// startSwitched starts an agent. The probe of cache has a period of so many seconds.
+// startSwitched starts an agent. The probe of the container cache has a period of seconds.
 func startSwitched(t testing.TB, seconds string) (*agent, *targets) {
 	t.Helper()
 	w := newTargets(t)
@@ -36,8 +36,8 @@ func startSwitched(t testing.TB, seconds string) (*agent, *targets) {
 	return runAgent(t, prepare(t, map[string]string{"pod.yaml": strings.Replace(w.fill(switched), "SECONDS", seconds, 1)}), "-f", "pod.yaml"), w
 }
 
-// A state that changes shows without a reload: in the counts, the list, the title, the icon, and to
-// screen readers.
+// TestStatesChangeLive checks that the page shows a changed state without a reload: in the counts, the list,
+// the title and the icon, and for screen readers.
 func TestStatesChangeLive(t *testing.T) {
 	a, w := startSwitched(t, "1")
 	b := open(t, a.url(""), desktop)
@@ -52,7 +52,7 @@ func TestStatesChangeLive(t *testing.T) {
 	b.wait(`document.querySelector(".calm")?.checkVisibility() && document.title === "prober"`)
 }
 
-// probeOf returns what the agent says of the probe of a container.
+// probeOf returns the state of a container's probe as the agent reports it.
 func (a *agent) probeOf(container, kind string) (p struct {
 	Paused              bool
 	PauseReason, Result string
@@ -70,7 +70,7 @@ func (a *agent) probeOf(container, kind string) (p struct {
 	return p
 }
 
-// focused waits until an element has the focus; how many Tabs it takes is not said.
+// tabTo presses Tab until an element has the focus.
 func (b *tab) tabTo(selector string) {
 	b.t.Helper()
 	var there bool
@@ -84,8 +84,8 @@ func (b *tab) tabTo(selector string) {
 	b.t.Fatalf("Tab does not come to %s", selector)
 }
 
-// The whole way without a mouse: from the link of the terminal to a probe that is triggered, paused
-// and resumed.
+// TestActionsByKeyboard opens the link that the agent prints, and triggers, pauses and resumes a probe,
+// without a mouse.
 func TestActionsByKeyboard(t *testing.T) {
 	a, _ := startSwitched(t, "3600")
 	b := open(t, a.url("#token="+a.token), desktop)
@@ -118,7 +118,7 @@ func TestActionsByKeyboard(t *testing.T) {
 		t.Errorf("the page says %q", text)
 	}
 	b.shot("paused")
-	b.wait(`document.activeElement?.innerText === "Resume"`) // the focus follows
+	b.wait(`document.activeElement?.innerText === "Resume"`) // the new button has the focus
 	b.press(kb.Enter)
 	b.wait(`!document.querySelector(".head-state").innerText.includes("paused")`)
 	if p := a.probeOf("cache", "liveness"); p.Paused {
@@ -126,7 +126,8 @@ func TestActionsByKeyboard(t *testing.T) {
 	}
 }
 
-// Without a token the buttons say what they need; a wrong one shows the agent's words.
+// TestActionsNeedToken checks that the buttons say that they need a token, and that the page shows the
+// agent's error for a wrong one.
 func TestActionsNeedToken(t *testing.T) {
 	a, _ := startSwitched(t, "3600")
 	b := open(t, a.url("#/probe/default/shop/cache/liveness"), desktop)
@@ -146,7 +147,7 @@ func TestActionsNeedToken(t *testing.T) {
 	b.wait(`document.querySelector(".actions .result").innerText === "An attempt is made now."`)
 }
 
-// The stream ends with the agent, and goes on with the next one.
+// TestReconnectsAfterRestart checks that the page reads a new stream after a restart of the agent.
 func TestReconnectsAfterRestart(t *testing.T) {
 	a, w := startSwitched(t, "1")
 	b := open(t, a.url("#/probes"), desktop)
@@ -162,8 +163,8 @@ func TestReconnectsAfterRestart(t *testing.T) {
 	b.wait(`proberCounts.failure === 1 && proberCounts.success === 1`)
 }
 
-// A view is its address: it can be shared, and the back button works.
-func TestViewsAreAddresses(t *testing.T) {
+// TestViewsHaveAddresses checks that each view has its own address, and that the back button works.
+func TestViewsHaveAddresses(t *testing.T) {
 	a, _ := startSwitched(t, "1")
 	b := open(t, a.url("#/probes?q=shop&kind=liveness&sort=name"), desktop)
 	b.wait(`document.querySelector(".summary")?.innerText === "1 of 2 probes"`)
@@ -188,8 +189,8 @@ func TestViewsAreAddresses(t *testing.T) {
 	b.wait(`!document.querySelector("dialog[open]")`)
 }
 
-// A tab behind another one counts and draws nothing. When it comes to the front, it shows the present
-// state.
+// TestHiddenTabDrawsNothing checks that a hidden tab draws nothing, and shows the current state when it
+// becomes visible.
 func TestHiddenTabDrawsNothing(t *testing.T) {
 	a, w := startSwitched(t, "1")
 	back := open(t, a.url("#/probes"), desktop)

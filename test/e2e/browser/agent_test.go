@@ -33,7 +33,7 @@ func binary(t testing.TB) string {
 	return path
 }
 
-// agent is a `prober run`.
+// agent is a process of `prober run`.
 type agent struct {
 	t      testing.TB
 	dir    string // has the files and the socket
@@ -44,7 +44,7 @@ type agent struct {
 	stderr *output
 }
 
-// output collects what a program writes.
+// output collects the output of a program.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -62,10 +62,10 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// prepare writes files, by their paths, into a folder that goes with the test.
+// prepare writes files, by their paths, to a folder that is removed at the end of the test.
 func prepare(t testing.TB, files map[string]string) (dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "page") // short, for the socket
+	dir, err := os.MkdirTemp("", "page") // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// freeAddr returns an address of loopback. It stays the same when the agent is started again.
+// freeAddr returns a free loopback address. The agent uses the same address after a restart.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -132,7 +132,7 @@ func (a *agent) start() {
 	}
 }
 
-// stop ends the agent as a user does.
+// stop sends SIGTERM to the agent and waits for its end.
 func (a *agent) stop() {
 	if a.cmd == nil || a.cmd.Process == nil || a.cmd.ProcessState != nil {
 		return
@@ -166,7 +166,7 @@ func (a *agent) waitLine(pattern string) {
 
 func (a *agent) url(hash string) string { return fmt.Sprintf("http://%s/%s", a.addr, hash) }
 
-// prober runs a command of the client, and returns what it prints, also if it fails.
+// prober runs a command of the client, and returns its output, even if it fails.
 func (a *agent) prober(args ...string) string {
 	cmd := exec.Command(binary(a.t), args...)
 	cmd.Env = append(os.Environ(), "PROBER_SERVER=unix:"+filepath.Join(a.dir, "s"))

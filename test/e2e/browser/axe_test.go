@@ -14,7 +14,7 @@ import (
 	"context"
 )
 
-// axe returns axe-core, which test/e2e/run installs.
+// axe returns the source of axe-core, which test/e2e/run installs.
 func axe(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("AXE")
@@ -32,7 +32,7 @@ func axe(t *testing.T) string {
 	return string(text)
 }
 
-// audit runs axe-core in a world of its own, which the policy of the page does not bind.
+// audit runs axe-core in an isolated world, to which the content security policy of the page does not apply.
 func (b *tab) audit(script, rules string) {
 	b.t.Helper()
 	var found []string
@@ -64,8 +64,8 @@ func (b *tab) audit(script, rules string) {
 	}
 }
 
-// Every view, light and dark, wide and narrow: axe-core finds nothing, and nothing is wider than the
-// window.
+// axeFindsNothing checks every view in both color schemes and two sizes: axe-core must find no problem, and
+// nothing may be wider than the window.
 func axeFindsNothing(t *testing.T, a *agent) {
 	script := axe(t)
 	a.waitLine(`reason=Unhealthy .*spec.containers.web`)
@@ -85,7 +85,7 @@ func axeFindsNothing(t *testing.T, a *agent) {
 		{"#/probe/default/shop/nosuch/readiness", `document.querySelector("[data-part=summary]").innerText.includes("containers with probes")`},
 	}
 	b := open(t, a.url("#/wall"), desktop)
-	for _, l := range []look{desktop, {1280, 800, true, false}, phone, {360, 740, true, true}} {
+	for _, l := range []view{desktop, {1280, 800, true, false}, phone, {360, 740, true, true}} {
 		b.run(l.set())
 		for _, v := range views {
 			t.Run(fmt.Sprintf("%d,dark=%v,%s", l.width, l.dark, strings.ReplaceAll(v.hash, "/", ".")), func(t *testing.T) {
@@ -93,7 +93,7 @@ func axeFindsNothing(t *testing.T, a *agent) {
 				b.eval(fmt.Sprintf(`(location.hash = %s, true)`, quote(v.hash)), new(bool))
 				b.wait(v.ready)
 				rules := ""
-				if l.dark { // the rest is the same as in light colours
+				if l.dark { // only colors differ
 					rules = `, runOnly: ["color-contrast"]`
 				}
 				b.audit(script, rules)
@@ -110,8 +110,8 @@ func axeFindsNothing(t *testing.T, a *agent) {
 	b.t = t
 }
 
-// What a hostile target sends is shown as text: no element of it, no control character, no change of
-// direction, and not all of a megabyte.
+// hostileTextsAreHarmless checks that the page shows the answer of a hostile target as text, without
+// elements, control characters and changes of direction, and truncated.
 func hostileTextsAreHarmless(t *testing.T, a *agent) {
 	a.waitLine(`reason=Unhealthy .*spec.containers.hostile`)
 	a.waitLine(`reason=Unhealthy .*spec.containers.shout`)

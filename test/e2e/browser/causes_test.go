@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// cause is a failure, and where the page must lead from the overview.
+// cause is a failure, and the way to it from the overview.
 type cause struct {
 	name   string
-	link   string   // of the overview
-	second string   // what else is to be clicked; "" for nothing
-	shows  []string // patterns of what the page then has
-	probe  string   // its sentence must be that of `prober explain`; "" for none
+	link   string   // link in the overview
+	second string   // selector of the second click; "" for none
+	shows  []string // patterns of texts on the page
+	probe  string   // probe whose summary must equal the summary of `prober explain`; "" for none
 }
 
 func ofProbe(container string, shows ...string) cause {
@@ -41,7 +41,7 @@ var causes = []cause{
 	{name: "secret that is missing", shows: []string{`reload`, `secret\.yaml`, `file:/no/such/file`}},
 }
 
-// TestFailingWorld looks at one agent whose probes fail in every way.
+// TestFailingWorld tests the page of an agent whose probes fail in every way.
 func TestFailingWorld(t *testing.T) {
 	a := startWorld(t)
 	t.Run("hostile texts are harmless", func(t *testing.T) { hostileTextsAreHarmless(t, a) })
@@ -49,8 +49,8 @@ func TestFailingWorld(t *testing.T) {
 	t.Run("two clicks to the cause", func(t *testing.T) { twoClicksToTheCause(t, a) })
 }
 
-// From the overview, at most two clicks lead to the cause. The sentence is compared with the one that
-// the client prints.
+// twoClicksToTheCause checks that at most two clicks lead from the overview to each cause, and compares the
+// summary with the client's.
 func twoClicksToTheCause(t *testing.T, a *agent) {
 	a.waitLine(`reason=Unhealthy .*spec.containers.waits`)
 	write(t, a.dir+"/pods/secret.yaml", missingSecret)
@@ -71,7 +71,7 @@ func twoClicksToTheCause(t *testing.T, a *agent) {
 				b.wait(fmt.Sprintf("new RegExp(%s, 's').test(document.querySelector('main').innerText)", quote(pattern)))
 			}
 			if c.probe != "" {
-				sameSentence(t, a, b, c.probe)
+				sameSummary(t, a, b, c.probe)
 			}
 			b.shot("cause-" + strings.ReplaceAll(c.name, " ", "-"))
 		})
@@ -83,13 +83,14 @@ var (
 	number   = regexp.MustCompile(`\d+`)
 )
 
-// alike replaces what differs from one moment to the next.
-func alike(sentence string) string {
+// withoutTimes replaces the parts of a summary that change with time.
+func withoutTimes(sentence string) string {
 	return strings.TrimSpace(number.ReplaceAllString(duration.ReplaceAllString(sentence, "D"), "N"))
 }
 
-// sameSentence waits until the page and `prober explain` say the same: a tick may come between them.
-func sameSentence(t *testing.T, a *agent, b *tab, container string) {
+// sameSummary waits until the page and `prober explain` have the same summary. They may differ for a moment
+// after a tick.
+func sameSummary(t *testing.T, a *agent, b *tab, container string) {
 	t.Helper()
 	var page, client string
 	for end := time.Now().Add(patience); ; {
@@ -97,7 +98,7 @@ func sameSentence(t *testing.T, a *agent, b *tab, container string) {
 		if lines := strings.Split(a.prober("explain", "shop/"+container, "readiness"), "\n"); len(lines) > 1 {
 			client = lines[1]
 		}
-		if page != "" && alike(page) == alike(client) {
+		if page != "" && withoutTimes(page) == withoutTimes(client) {
 			return
 		}
 		if time.Now().After(end) {

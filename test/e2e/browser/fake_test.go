@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// noon is the time of the fake agent. Its clock stands still, so that pictures are the same each time:
-// the page takes the time from the Date header.
+// noon is the constant time of the fake agent, so that pictures are reproducible. The page takes the time
+// from the Date header.
 var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
 type object = map[string]any
 
-// fake is an agent with made-up data.
+// fake is an HTTP server that answers like an agent, with fixed data.
 type fake struct {
 	server *httptest.Server
 	probes []object // summaries
@@ -40,7 +40,7 @@ func (f *fake) probe(namespace, pod, container, kind, handler, state string, sin
 	return p
 }
 
-// pod adds a pod with containers that run.
+// pod adds a running pod with containers.
 func (f *fake) pod(namespace, name string, ready bool, containers ...object) {
 	f.pods = append(f.pods, object{"namespace": namespace, "name": name, "uid": namespace + name, "phase": "Running", "ready": ready, "containers": containers})
 }
@@ -58,7 +58,7 @@ func (f *fake) event(reason, kind, namespace, pod, container, message string, ag
 
 const day = 24 * time.Hour
 
-// startFake starts an agent of a small shop.
+// startFake starts a fake agent with the probes of a small shop.
 func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := new(fake)
@@ -100,7 +100,7 @@ func startFake(t testing.TB) *fake {
 
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // fails if the page has left
+	_ = json.NewEncoder(w).Encode(v) // fails if the page has closed the connection
 }
 
 func (f *fake) route(mux *http.ServeMux) {
@@ -131,7 +131,7 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for kind, all := range map[string][]object{"probe": f.probes, "pod": f.pods, "event": f.events} {
 		for _, o := range all {
-			text, _ := json.Marshal(o) // made of texts and numbers
+			text, _ := json.Marshal(o) // cannot fail
 			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, text)
 		}
 	}
@@ -148,7 +148,7 @@ func (f *fake) find(r *http.Request) object {
 	return nil
 }
 
-// wave returns numbers that look measured, the same each time.
+// wave returns reproducible numbers that look measured.
 func wave(i, seed int) float64 {
 	return 1 + 0.25*math.Sin(float64(i)*1.7+float64(seed)) + 0.12*math.Sin(float64(i)*0.53+float64(seed)*3)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// remembered has a probe that fails and recovers, and a hostile one.
+// remembered is a pod with a probe that fails and recovers, and with a hostile target.
 const remembered = `
 apiVersion: v1
 kind: Pod
@@ -45,13 +45,13 @@ targets:
   static: ["127.0.0.1:WEBPORT"]
 `
 
-// patient is another target, which needs many failures.
+// patient is a further target with a high failure threshold.
 const patient = `- name: patient
   probe: {httpGet: {path: /down}, period: 1s, timeout: 30s, failureThreshold: 1000}
   static: ["127.0.0.1:WEBPORT"]
 `
 
-// refusing has targets that fail, and a receiver.
+// refusing is a config with failing targets and a receiver that refuses messages.
 const refusing = `
 apiVersion: prober.dev/v1
 kind: AgentConfig
@@ -64,13 +64,13 @@ notify:
   - {name: hook, groupWait: 1s, webhook: {url: %q}}
 `
 
-// message is what a receiver gets.
+// message is a message to a receiver.
 type message struct {
 	Status string
 	Probes []struct{ Container, Status, URL string }
 }
 
-// newReceiver returns the URL of a webhook that answers with a status, and the messages that it gets.
+// newReceiver starts a webhook that answers with a status. It returns its URL and the messages that it gets.
 func newReceiver(t testing.TB, status int) (url string, messages <-chan message) {
 	t.Helper()
 	got := make(chan message, 1000)
@@ -86,7 +86,7 @@ func newReceiver(t testing.TB, status int) (url string, messages <-chan message)
 	return server.URL, got
 }
 
-// waitURL waits for a message that a probe fails, and returns the link in it.
+// waitURL waits for a message about a failing probe, and returns the link in it.
 func waitURL(t testing.TB, messages <-chan message, container string) string {
 	t.Helper()
 	for limit := time.After(patience); ; {
@@ -103,7 +103,7 @@ func waitURL(t testing.TB, messages <-chan message, container string) string {
 	}
 }
 
-// report is what `prober report -o json` prints.
+// report is the output of `prober report -o json`.
 type report struct {
 	Since, Until time.Time
 	Items        []reportItem
@@ -131,7 +131,7 @@ func (a *agent) report(args ...string) (r report) {
 	return r
 }
 
-// waitIncident waits until so many incidents of a pod's container are known, of which the last is over or not.
+// waitIncident waits until a pod's container has count incidents, and the last of them is over or not.
 func (a *agent) waitIncident(pod, container string, count int, over bool) {
 	a.t.Helper()
 	for end := time.Now().Add(patience); ; {
@@ -147,8 +147,8 @@ func (a *agent) waitIncident(pod, container string, count int, over bool) {
 	}
 }
 
-// startRemembered starts an agent that has a history of incidents before a restart and after it, and
-// returns the link of a message.
+// startRemembered starts an agent with a history of incidents before and after a restart. link is the link of
+// a message.
 func startRemembered(t *testing.T) (a *agent, link string) {
 	w := newTargets(t)
 	w.up.Store(true)
@@ -176,15 +176,15 @@ func startRemembered(t *testing.T) (a *agent, link string) {
 	return a, waitURL(t, messages, "flaps")
 }
 
-// TestHistory looks at the history of a real agent.
+// TestHistory tests the history of a real agent.
 func TestHistory(t *testing.T) {
 	a, link := startRemembered(t)
-	t.Run("availability is that of prober report", func(t *testing.T) { availabilityIsThatOfReport(t, a) })
+	t.Run("availability is that of prober report", func(t *testing.T) { availabilityMatchesReport(t, a) })
 	t.Run("link of a message opens the probe", func(t *testing.T) { linkOpensTheProbe(t, a, link) })
 	t.Run("hostile texts are harmless", func(t *testing.T) { hostileHistoryIsHarmless(t, a) })
 }
 
-// cells returns what a line of the view must have.
+// cells returns the expected cells of a line of the view.
 func (i *reportItem) cells() []string {
 	whole := func(seconds float64) string {
 		switch s := int(seconds); {
@@ -208,9 +208,9 @@ func (i *reportItem) cells() []string {
 	}
 }
 
-// The numbers of the view are those that the client prints for the same time, which the page's own
-// request has.
-func availabilityIsThatOfReport(t *testing.T, a *agent) {
+// availabilityMatchesReport compares the numbers of the view with the client's for the same time interval,
+// which the request of the page has.
+func availabilityMatchesReport(t *testing.T, a *agent) {
 	b := open(t, a.url("#/"), desktop)
 	answers := b.answers("api/v1/report")
 	for _, since := range []string{"24h", "7d", "30d"} {
@@ -256,16 +256,16 @@ func compareLine(t *testing.T, b *tab, item *reportItem) {
 	}
 }
 
-// answered is a response that a page has got.
+// answered is a response that a page has received.
 type answered struct {
 	url  string
 	body []byte
 }
 
-// answers returns the responses from URLs that contain part, as they come.
+// answers returns a channel of the responses from URLs that contain part.
 func (b *tab) answers(part string) <-chan answered {
 	all := make(chan answered, 100)
-	urls := map[network.RequestID]string{} // of the goroutine of the events
+	urls := map[network.RequestID]string{} // only used by the goroutine of the events
 	chromedp.ListenTarget(b.ctx, func(event any) {
 		switch e := event.(type) {
 		case *network.EventResponseReceived:
@@ -286,7 +286,7 @@ func (b *tab) answers(part string) <-chan answered {
 	return all
 }
 
-// waitAnswer waits for a response from a URL that ends so, and returns it.
+// waitAnswer waits for a response from a URL that ends with suffix, and returns its body.
 func waitAnswer(t testing.TB, answers <-chan answered, suffix string) []byte {
 	t.Helper()
 	for limit := time.After(patience); ; {
@@ -301,7 +301,7 @@ func waitAnswer(t testing.TB, answers <-chan answered, suffix string) []byte {
 	}
 }
 
-// linkOpensTheProbe opens the link of a message: it is the page of the probe, with its history.
+// linkOpensTheProbe checks that the link of a message opens the page of the probe, with its history.
 func linkOpensTheProbe(t *testing.T, a *agent, link string) {
 	if want := a.url("#/probe/default/shop/flaps/readiness"); link != want {
 		t.Errorf("the message links to %s, want %s", link, want)
@@ -325,7 +325,7 @@ func linkOpensTheProbe(t *testing.T, a *agent, link string) {
 }
 
 func hostileHistoryIsHarmless(t *testing.T, a *agent) {
-	for _, l := range []look{desktop, phone} {
+	for _, l := range []view{desktop, phone} {
 		for _, v := range []struct{ hash, in string }{
 			{"#/availability", `document.querySelector("main")`}, {"#/probe/default/shop/shout/readiness", `document.querySelector("section[aria-label=History]")`},
 		} {
@@ -341,7 +341,8 @@ func hostileHistoryIsHarmless(t *testing.T, a *agent) {
 	}
 }
 
-// Without a state directory, the view tells how to have a history, and a probe's page has no such part.
+// TestNoHistory checks that without a state directory the view says how to enable the history, and a probe's
+// page has no history.
 func TestNoHistory(t *testing.T) {
 	w := newTargets(t)
 	a := runAgent(t, prepare(t, map[string]string{"prober.yaml": w.fill(rememberedConfig)}), "--config", "prober.yaml")
@@ -354,7 +355,7 @@ func TestNoHistory(t *testing.T) {
 	b.wait(`!document.querySelector("section[aria-label=History]").checkVisibility()`)
 }
 
-// A tick has the threshold while its run is below it.
+// TestRunsOfTicks checks that a tick shows the threshold while its run is below it.
 func TestRunsOfTicks(t *testing.T) {
 	w := newTargets(t)
 	a := runAgent(t, prepare(t, map[string]string{"prober.yaml": w.fill(rememberedConfig + patient)}), "--config", "prober.yaml")
@@ -371,9 +372,10 @@ func TestRunsOfTicks(t *testing.T) {
 	}
 }
 
-// The wall and the overview show what is wrong with the agent itself: a receiver that refuses, and a history that
-// cannot be written. On the wall, which nobody scrolls, many failures do not push it off the screen.
-func TestTroubleOfTheAgent(t *testing.T) {
+// TestAgentProblemsAreShown checks that the wall and the overview show problems of the agent itself: a
+// receiver that refuses messages, and a history that cannot be written. On the wall, which is not scrolled,
+// many failures must not push them off the screen.
+func TestAgentProblemsAreShown(t *testing.T) {
 	var hosts []string
 	for i := range 30 {
 		hosts = append(hosts, fmt.Sprintf("127.0.1.%d:1", i+1))
@@ -388,7 +390,7 @@ func TestTroubleOfTheAgent(t *testing.T) {
 		"state/history": "a file where the folder of the history must be",
 	}), "--config", "prober.yaml", "--state-dir", "state")
 	for _, hash := range []string{"#/wall", "#/"} {
-		b := open(t, a.url(hash), look{1600, 900, true, false})
+		b := open(t, a.url(hash), view{1600, 900, true, false})
 		b.wait(`[...document.querySelectorAll(".item")].some((i) => /receiver hook\s+agent[^]*not delivered since .*400/.test(i.innerText) && i.dataset.state === "warning")`)
 		b.wait(`[...document.querySelectorAll(".item")].some((i) => /history\s+agent[^]*not a directory/.test(i.innerText) && i.dataset.state === "warning")`)
 		b.wait(`proberCounts.failure === 30 && document.querySelectorAll(".item[data-state=failure]").length >= 14`)

@@ -16,8 +16,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// BenchmarkTenThousandProbes measures the table of 10,000 probes with a period of 10 s: what is on the
-// screen when, what it takes of the tab, and how long the page was busy. Run it with -benchtime=1x.
+// BenchmarkTenThousandProbes measures the page with 10,000 probes with a period of 10 s: the time until they
+// are shown, the memory of the tab, and how long the page was busy. Run it with -benchtime=1x.
 func BenchmarkTenThousandProbes(b *testing.B) {
 	const probes = 10_000
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +36,7 @@ func BenchmarkTenThousandProbes(b *testing.B) {
 	}
 	config := "apiVersion: prober.dev/v1\nkind: AgentConfig\ntargets:\n- name: hosts\n  probe: {httpGet: {}, period: 10s}\n  static: " + string(text) + "\n"
 	a := runAgent(b, prepare(b, map[string]string{"prober.yaml": config}), "--config", "prober.yaml", "--log-level", "error")
-	time.Sleep(22 * time.Second) // all have had two ticks
+	time.Sleep(22 * time.Second) // time for two ticks of all probes
 
 	for _, view := range []string{"summary", "full"} {
 		readStream(b, a, view)
@@ -48,7 +48,7 @@ func BenchmarkTenThousandProbes(b *testing.B) {
 	}
 }
 
-// readStream measures a stream without a page: the present state, and then the changes of 10 s.
+// readStream measures a stream without a page: the initial state, and then the changes of 10 s.
 func readStream(b *testing.B, a *agent, view string) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 12*time.Second)
@@ -78,7 +78,7 @@ func readStream(b *testing.B, a *agent, view string) {
 	fmt.Fprintf(os.Stderr, "view=%-8s %.1f MB at first, then %.0f kB/s of %.0f probes/s\n", view, float64(first)/1e6, float64(rest)/10/1000, float64(frames)/10)
 }
 
-// pageStats is what the page counts of itself.
+// pageStats has the counters of the page.
 type pageStats struct{ Frames, Batches, Bytes, Spent float64 }
 
 func measure(b *testing.B, a *agent, view string, probes int) {
@@ -124,7 +124,7 @@ func measure(b *testing.B, a *agent, view string, probes int) {
 	_ = chromedp.Cancel(t.ctx)
 }
 
-// scriptTime returns how many seconds the tab has computed so far.
+// scriptTime returns how many seconds the tab has spent in scripts so far.
 func (b *tab) scriptTime() (seconds float64) {
 	b.t.Helper()
 	b.run(performance.Enable(), chromedp.ActionFunc(func(ctx context.Context) error {

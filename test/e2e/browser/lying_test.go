@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A server of another version, or one that lies, breaks no view: frames and answers of other shapes are
-// left out, and paths that it does not have are said to be missing.
-func TestLyingAgent(t *testing.T) {
+// TestInvalidAnswers checks views with the answers of a server of another version. The page must ignore
+// frames and answers of other types, and report missing paths.
+func TestInvalidAnswers(t *testing.T) {
 	frames := []string{
 		`event: probe` + "\n" + `data: null`, `event: probe` + "\n" + `data: [1]`, `event: probe` + "\n" + `data: {"uid":`, `event: other` + "\n" + `data: {}`, `data: {}`, `: comment`,
 		`event: probe` + "\n" + `data: {"uid":"u","pod":"p","namespace":5,"container":{},"kind":"x","handler":null,"state":"on fire","stateSince":"never","last":{"result":7,"text":{"a":1},"time":"soon","durationSeconds":"long"},"gate":3}`,
@@ -48,7 +48,7 @@ func TestLyingAgent(t *testing.T) {
 		http.NotFound(w, r)
 	})
 	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close) // after the tab, whose stream it would wait for
+	t.Cleanup(server.Close) // runs after the tab is closed: Close waits for its stream
 	b := open(t, server.URL+"/", desktop)
 	b.wait(`proberCounts.success === 1 && proberCounts.unknown === 2`)
 	for _, v := range []struct{ hash, ready string }{

@@ -17,23 +17,24 @@ import (
 
 var images = flag.String("images", "", "the folder of the pictures of the documents, which are written again")
 
-// maxPicture is the most bytes of a picture of the documents.
+// maxPicture is the maximum size of a picture of the documents, in bytes.
 const maxPicture = 150_000
 
-// The pictures of the documents show a made-up agent. Without -images they are only made.
+// TestPictures takes the pictures of the documents, which show a fake agent. It writes them only with
+// -images.
 func TestPictures(t *testing.T) {
 	f := startFake(t)
 	for _, p := range []struct {
 		name, hash, ready string
-		look              look
+		look              view
 	}{
-		{"overview", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, look{1200, 760, false, false}},
-		{"overview-dark", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, look{1200, 760, true, false}},
-		{"probe", "#/probe/shop/checkout/app/readiness", `document.querySelector("[data-part=cause] pre") && document.querySelectorAll("svg.chart").length === 2`, look{1200, 860, false, false}},
-		{"probes", "#/probes", `document.querySelectorAll(".space a.open[href]").length > 12 && ![...document.querySelectorAll(".strip .unseen")].some((e) => e.textContent.endsWith("of 1 failed"))`, look{1200, 620, true, false}},
-		{"availability", "#/availability?since=30d", `document.querySelectorAll(".space a.open").length > 12`, look{1200, 620, false, false}},
-		{"phone", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, look{390, 780, false, true}},
-		{"wall", "#/wall", `document.querySelectorAll(".item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, look{1600, 900, true, false}},
+		{"overview", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{1200, 760, false, false}},
+		{"overview-dark", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{1200, 760, true, false}},
+		{"probe", "#/probe/shop/checkout/app/readiness", `document.querySelector("[data-part=cause] pre") && document.querySelectorAll("svg.chart").length === 2`, view{1200, 860, false, false}},
+		{"probes", "#/probes", `document.querySelectorAll(".space a.open[href]").length > 12 && ![...document.querySelectorAll(".strip .unseen")].some((e) => e.textContent.endsWith("of 1 failed"))`, view{1200, 620, true, false}},
+		{"availability", "#/availability?since=30d", `document.querySelectorAll(".space a.open").length > 12`, view{1200, 620, false, false}},
+		{"phone", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{390, 780, false, true}},
+		{"wall", "#/wall", `document.querySelectorAll(".item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{1600, 900, true, false}},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			b := open(t, f.server.URL+"/"+p.hash, p.look)
@@ -43,7 +44,7 @@ func TestPictures(t *testing.T) {
 			if len(picture) > maxPicture {
 				t.Errorf("%d bytes, more than %d", len(picture), maxPicture)
 			}
-			if *images != "" && p.name != "wall" { // which shows a clock
+			if *images != "" && p.name != "wall" { // the wall shows a clock
 				if err := os.WriteFile(filepath.Join(*images, p.name+".png"), picture, 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -52,8 +53,8 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// shrink returns a picture with 256 colours: half of them those that it has most, the others those that
-// are farthest from all before. Every colour becomes the nearest of them.
+// shrink returns a picture with a palette of 256 colors: the most frequent ones, and then each time the one
+// farthest from all previous ones. Each pixel gets the nearest color of the palette.
 func shrink(t *testing.T, text []byte) []byte {
 	t.Helper()
 	from, err := png.Decode(bytes.NewReader(text))

@@ -16,14 +16,14 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// counted is a way to an agent that counts its streams.
+// counted is a proxy of an agent that counts streams.
 type counted struct {
 	url  string
 	open atomic.Int64
 	all  atomic.Int64
 }
 
-// count returns a way to the agent.
+// count starts a proxy of the agent.
 func count(t testing.TB, a *agent) *counted {
 	t.Helper()
 	to, err := url.Parse(a.url(""))
@@ -46,7 +46,7 @@ func count(t testing.TB, a *agent) *counted {
 	return c
 }
 
-// await waits until so many streams are open.
+// await waits until open streams are open.
 func (c *counted) await(t testing.TB, open int64) {
 	t.Helper()
 	for end := time.Now().Add(patience); c.open.Load() != open; time.Sleep(20 * time.Millisecond) {
@@ -58,7 +58,8 @@ func (c *counted) await(t testing.TB, open int64) {
 
 const live = `document.querySelector("#link").dataset.link === "live"`
 
-// A browser has six connections to a host over HTTP/1.1. All tabs are visible, as in eight windows.
+// TestTabsShareOneStream opens eight visible tabs. A browser opens at most six connections to a host over
+// HTTP/1.1, so the tabs must share a stream.
 func TestTabsShareOneStream(t *testing.T) {
 	a, w := startSwitched(t, "1")
 	c := count(t, a)
@@ -82,7 +83,7 @@ func TestTabsShareOneStream(t *testing.T) {
 	}
 	changes(tabs)
 
-	tabs[0].run(chromedp.Navigate("about:blank")) // which reads for all
+	tabs[0].run(chromedp.Navigate("about:blank")) // the tab that reads the stream for all
 	changes(tabs[1:])
 	c.await(t, 1)
 
@@ -98,7 +99,8 @@ func TestTabsShareOneStream(t *testing.T) {
 	c.await(t, 1)
 }
 
-// A tab that nobody sees lets another one read, and ends the stream if there is none.
+// TestHiddenTabEndsStream hides the tab that reads the stream: a visible tab must read it instead, and the
+// stream must end if there is none.
 func TestHiddenTabEndsStream(t *testing.T) {
 	a, w := startSwitched(t, "1")
 	c := count(t, a)
@@ -108,7 +110,7 @@ func TestHiddenTabEndsStream(t *testing.T) {
 	second.wait(live + ` && proberCounts.success === 2`)
 	first.run(emulation.SetFocusEmulationEnabled(false))
 	first.wait(`document.hidden`)
-	for c.all.Load() < 2 { // the second one reads
+	for c.all.Load() < 2 { // until the second tab reads
 		second.wait(live)
 	}
 	c.await(t, 1)

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	var stop context.CancelFunc
-	chrome, stop = chromedp.NewContext(allocator, chromedp.WithErrorf(func(string, ...any) {})) // events of newer versions
+	chrome, stop = chromedp.NewContext(allocator, chromedp.WithErrorf(func(string, ...any) {})) // newer versions send unknown events
 	code := 1
 	if err := chromedp.Run(chrome); err != nil {
 		fmt.Fprintf(os.Stderr, "%s does not run; test/e2e/run installs it: %v\n", path, err)
@@ -47,18 +47,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tab is a tab of the browser. What its page may not do fails the test.
+// tab is a tab of the browser. Faults of its page fail the test.
 type tab struct {
 	t    testing.TB
 	ctx  context.Context
 	host string
 
 	mu     sync.Mutex
-	wrong  []string // errors, violations, requests to other hosts
-	status []string // failed requests, which are wrong unless a test expects them
+	wrong  []string // errors, policy violations, requests to other hosts
+	status []string // failed requests, which tests may expect
 }
 
-// watcher notes violations of the content security policy before any script runs.
+// watcher records violations of the content security policy. It runs before any script of the page.
 const watcher = `
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (e) => violations.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));
@@ -66,16 +66,16 @@ window.longTasks = [];
 new PerformanceObserver((list) => { for (const e of list.getEntries()) longTasks.push(e.duration); }).observe({ type: "longtask", buffered: true });
 `
 
-// look is how a tab looks.
-type look struct {
+// view is the size and the color scheme of a tab.
+type view struct {
 	width, height int64
 	dark, touch   bool
 }
 
-var desktop, phone = look{1280, 800, false, false}, look{360, 740, false, true}
+var desktop, phone = view{1280, 800, false, false}, view{360, 740, false, true}
 
 // open opens a tab with an address.
-func open(t testing.TB, address string, l look) *tab {
+func open(t testing.TB, address string, l view) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(chrome)
 	u, err := url.Parse(address)
@@ -87,7 +87,7 @@ func open(t testing.TB, address string, l look) *tab {
 		b.check()
 		cancel()
 	})
-	chromedp.ListenTarget(ctx, b.heard)
+	chromedp.ListenTarget(ctx, b.handleEvent)
 	b.run(
 		network.Enable(), cdplog.Enable(), runtime.Enable(), emulation.SetTimezoneOverride("UTC"),
 		chromedp.ActionFunc(func(ctx context.Context) error {
@@ -98,8 +98,8 @@ func open(t testing.TB, address string, l look) *tab {
 	return b
 }
 
-// set changes the size and the colours.
-func (l look) set() chromedp.Tasks {
+// set returns the actions that apply the size and the color scheme.
+func (l view) set() chromedp.Tasks {
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"
@@ -110,8 +110,8 @@ func (l look) set() chromedp.Tasks {
 	}
 }
 
-// heard notes what the page does. It is called by the goroutine of the events.
-func (b *tab) heard(event any) {
+// handleEvent records faults of the page. chromedp calls it in the goroutine that delivers events.
+func (b *tab) handleEvent(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := event.(type) {
@@ -144,7 +144,7 @@ func describe(d *runtime.ExceptionDetails) string {
 	return d.Exception.Description
 }
 
-// check fails the test if the page has done what it may not do.
+// check fails the test if the page had faults.
 func (b *tab) check() {
 	b.t.Helper()
 	var violations []string
@@ -174,7 +174,7 @@ func (b *tab) run(actions ...chromedp.Action) {
 	}
 }
 
-// eval evaluates an expression; a promise is awaited.
+// eval evaluates an expression, and awaits it if it is a promise.
 func (b *tab) eval(expression string, into any) {
 	b.t.Helper()
 	b.run(chromedp.Evaluate(expression, into, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
@@ -197,14 +197,14 @@ func (b *tab) wait(expression string) {
 	}
 }
 
-// text returns what a person reads in an element; "" if there is none.
+// text returns the visible text of an element; "" if there is none.
 func (b *tab) text(selector string) (text string) {
 	b.t.Helper()
 	b.eval(fmt.Sprintf("(document.querySelector(%s)?.innerText ?? '')", quote(selector)), &text)
 	return text
 }
 
-// click clicks the element at its middle, as a mouse does.
+// click clicks the middle of an element.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.wait(fmt.Sprintf("document.querySelector(%s)?.checkVisibility()", quote(selector)))
@@ -220,10 +220,10 @@ func (b *tab) press(keys ...string) {
 	}
 }
 
-// shots is the folder of screenshots that are kept.
+// shots is the folder for screenshots.
 const shots = root + "/bin/browser"
 
-// shot keeps a screenshot.
+// shot takes a screenshot, and saves it in shots.
 func (b *tab) shot(name string) []byte {
 	b.t.Helper()
 	var picture []byte
@@ -237,8 +237,8 @@ func (b *tab) shot(name string) []byte {
 	return picture
 }
 
-// quote returns text as a string of JavaScript.
+// quote returns text as a JavaScript string.
 func quote(text string) string {
-	quoted, _ := json.Marshal(text) // a string can always be encoded
+	quoted, _ := json.Marshal(text) // cannot fail
 	return string(quoted)
 }

@@ -19,15 +19,15 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// hostile is what a hostile target sends: markup, escape sequences, bytes that are not UTF-8,
-// changes of direction, an address.
+// hostile is the answer of a hostile target: markup, escape sequences, invalid UTF-8, characters that change
+// the direction of text, and a URL.
 const hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31mred\x1b]0;title\x07\r\n\xff\xfe\u202egnp.exe\u2066 javascript:alert(3)"
 
-// targets are the servers that probes reach.
+// targets are the servers that are probed.
 type targets struct {
 	web     *httptest.Server
 	rpcPort string
-	up      atomic.Bool // of /switch
+	up      atomic.Bool // whether /switch succeeds
 }
 
 func newTargets(t testing.TB) *targets {

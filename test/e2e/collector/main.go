@@ -1,4 +1,4 @@
-// Command collector is the OTLP receiver of OpenTelemetry's own collector on ADDRESS. It appends each
+// Command collector runs the OTLP receiver of OpenTelemetry's own collector on ADDRESS. It appends each
 // request to FILE, as a line of JSON.
 package main
 

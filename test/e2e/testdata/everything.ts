@@ -1,4 +1,4 @@
-// Everything uses all of the SDK but DNS and ICMP. The config's "do" says what an attempt is about.
+// Everything uses all of the SDK but DNS and ICMP. The config's "do" selects the functions that an attempt calls.
 
 import {
   configBool, configMillis, configNumber, configString, deadline, dialURL, error, failure, HttpRequest, kvDelete, kvGet, kvSet,

@@ -1,4 +1,4 @@
-// Large reads an answer of 64 KB. The config's "do" says what it is read with.
+// Large reads an answer of 64 KB. The config's "do" selects the function that reads it.
 
 import { configString, dial, failure, get, items, lastError, lookup, quote, Result, success } from "prober";
 

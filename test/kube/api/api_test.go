@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package api has the tests that need the API server of Kubernetes, and no node.
+// Package api has tests that need the API server of Kubernetes, but no node.
 package api
 
 import (
@@ -27,15 +27,15 @@ func gated(name string) *corev1.Pod {
 	return pod
 }
 
-// TestConditionIsPatched patches a condition of a pod on a node without a kubelet.
+// TestConditionIsPatched patches conditions of a pod on a node without a kubelet.
 func TestConditionIsPatched(t *testing.T) {
 	c := bed.Up(t, bed.API)
 	ns := c.Namespace(t)
 	pod := c.Create(t, ns, gated("web"))
 	c.SetCondition(t, pod, corev1.PodReady, corev1.ConditionFalse) // as a kubelet does
 	c.SetCondition(t, pod, gate, corev1.ConditionTrue)
-	got := c.AwaitPod(t, ns, "web", "condition", bed.Is(gate, corev1.ConditionTrue))
-	if !bed.Is(corev1.PodReady, corev1.ConditionFalse)(got) || len(got.Status.Conditions) != 2 {
+	got := c.AwaitPod(t, ns, "web", "condition", bed.HasCondition(gate, corev1.ConditionTrue))
+	if !bed.HasCondition(corev1.PodReady, corev1.ConditionFalse)(got) || len(got.Status.Conditions) != 2 {
 		t.Errorf("conditions: %+v", got.Status.Conditions)
 	}
 	list, err := c.Client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=another"})
@@ -45,13 +45,12 @@ func TestConditionIsPatched(t *testing.T) {
 	other := pod.DeepCopy()
 	other.UID = "another"
 	_, err = c.Client.CoreV1().Pods(ns).Patch(t.Context(), "web", types.StrategicMergePatchType, bed.ConditionPatch(other, gate, corev1.ConditionFalse), metav1.PatchOptions{}, "status")
-	if !apierrors.IsInvalid(err) { // not a conflict, as one might expect
+	if !apierrors.IsInvalid(err) { // although a conflict would be expected
 		t.Errorf("patch of a pod with another UID: %v, want that it is invalid", err)
 	}
 }
 
-// TestServiceAccountNeedsRole patches a condition with a token of a service account, before and
-// after a role allows it.
+// TestServiceAccountNeedsRole patches a condition as a service account, before and after a role allows it.
 func TestServiceAccountNeedsRole(t *testing.T) {
 	c := bed.Up(t, bed.API)
 	ns := c.Namespace(t)
@@ -74,7 +73,7 @@ func TestServiceAccountNeedsRole(t *testing.T) {
 	}
 }
 
-// TestTokenIsBoundToNode asks the API server who the user of a token is that is bound to a node.
+// TestTokenIsBoundToNode checks that the API server sees the name of the node to which a token is bound.
 func TestTokenIsBoundToNode(t *testing.T) {
 	c := bed.Up(t, bed.API)
 	ns := c.Namespace(t)

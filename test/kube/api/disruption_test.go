@@ -18,7 +18,8 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// TestOneDisruptionOfWorkload has the agents of six nodes claim a workload at the same moment, again and again.
+// TestOneDisruptionOfWorkload makes the agents of six nodes claim a workload at the same moment, 20 times.
+// Only one claim may succeed each time.
 func TestOneDisruptionOfWorkload(t *testing.T) {
 	c := bed.Up(t, bed.API)
 	ns := c.Namespace(t)
@@ -73,7 +74,7 @@ func TestOneDisruptionOfWorkload(t *testing.T) {
 		t.Errorf("leases of %q are left", got)
 	}
 
-	// Until the pod is ready again. It runs in a kubelet's stead.
+	// A claim with a disruption lasts until the pod is ready again. The test writes the status of the pod.
 	end, err := agents[0].Claim(t.Context(), pods[0])
 	if err != nil {
 		t.Fatal(err)

@@ -23,10 +23,10 @@ const answersNode = "node-answers"
 
 func closeIt(conn net.Conn) { _ = conn.Close() }
 
-// hostile are answers of the app, in an output that people see.
+// hostile is an answer of the app that would harm a terminal or forge a log line.
 var hostile = []byte("\x1b[2J\x1b[31mred\x07\r\nEvent: forged\u202egnp.exe\x00\xff\xfe\u2028" + strings.Repeat("\n", 50))
 
-// serveApp starts the app of the owner, at each port of which there is another attack.
+// serveApp starts the app of the owner. Each of its ports attacks in another way.
 func serveApp(t *testing.T) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -57,7 +57,7 @@ func serveApp(t *testing.T) {
 		}
 		t.Cleanup(s.Close)
 	}
-	serve(t, appIP+":7772", func(conn net.Conn) { // a banner without an end
+	serve(t, appIP+":7772", func(conn net.Conn) { // an endless banner
 		for {
 			if _, err := conn.Write(append(hostile, bytes.Repeat([]byte("x"), 1<<16)...)); err != nil {
 				break
@@ -65,13 +65,14 @@ func serveApp(t *testing.T) {
 		}
 		_ = conn.Close()
 	})
-	serve(t, appIP+":7773", func(conn net.Conn) { // a redirect that is no URL
+	serve(t, appIP+":7773", func(conn net.Conn) { // a redirect with two URLs
 		_, _ = io.WriteString(conn, "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:8080/\r\nLocation: http://169.254.169.254/\r\nRefresh: 0;url=http://127.0.0.1:8080/\r\nAlt-Svc: h2=\"127.0.0.1:8080\"\r\nContent-Length: 0\r\n\r\n")
 		_ = conn.Close()
 	})
 }
 
-// answers are probes that are carried out, and that the app, a name or the config would lead elsewhere.
+// answers returns probes that are accepted, but that the app, a host name or the config redirects to a
+// forbidden address.
 func answers() (all []attack) {
 	add := func(name, probe string) { all = append(all, attack{name: name, probe: probe}) }
 	for _, host := range []string{"127.0.0.1:8080", "[::1]:8080", bed.NodeIP + ":10250", "169.254.169.254", "[fd00:ec2::254]", "[::ffff:127.0.0.1]:8080", victimIP + ":8080", dnsIP + ":8080", "localhost:8080", "2130706433:8080", appIP + "@127.0.0.1:8080", "meta.test"} {
@@ -90,7 +91,7 @@ func answers() (all []attack) {
 		add("Host "+host, fmt.Sprintf(`{"httpGet": {"port": 7771, "path": "/to?where=/", "httpHeaders": [{"name": "Host", "value": %q}]}}`, host))
 		add("Host of httpcheck "+host, fmt.Sprintf(`{"plugin": {"name": "httpcheck", "target": {"port": 7771}, "config": {"url": "/to?where=/", "headers": {"Host": %q}}}}`, host))
 	}
-	for _, name := range []string{"loop.test", "meta.test"} { // which the operator has listed, and somebody else leads there
+	for _, name := range []string{"loop.test", "meta.test"} { // the policy allows these names, but they resolve to forbidden addresses
 		for path, form := range forms {
 			add(path+" "+name, fmt.Sprintf(form, quote(name)))
 		}
@@ -116,10 +117,10 @@ func answers() (all []attack) {
 	return all
 }
 
-// TestAnswersLeadNowhere carries out probes that try to leave the pod after they were accepted: by
-// redirects, proxies and names, by what they send and by what the app answers. What they are told is fit
-// for a terminal.
-func TestAnswersLeadNowhere(t *testing.T) {
+// TestRedirectsReachNoOtherHost runs accepted probes that try to reach other hosts: by redirects, proxies
+// and host names, by the requests and by the answers of the app. Events and conditions must be safe to
+// print on a terminal.
+func TestRedirectsReachNoOtherHost(t *testing.T) {
 	y := newYard(t, answersNode, refusedPolicy)
 	serveApp(t)
 	serve(t, appIP+":7777", closeIt)
@@ -131,19 +132,19 @@ func TestAnswersLeadNowhere(t *testing.T) {
 		})
 	}
 	y.awaitAll(t, len(all))
-	y.attempts(t, answersNode)
+	y.awaitBenign(t, answersNode)
 	y.nothingReached(t)
 	y.checkTexts(t, all)
 }
 
-// awaitAll returns when each of the pods a0 to aN has had two attempts, or an event.
+// awaitAll waits until each of the pods a0 to a(n-1) has had two attempts, or an event.
 func (y *yard) awaitAll(t *testing.T, n int) {
 	t.Helper()
 	bed.Await(t, "attempts at each pod", func() bool {
 		events, text := y.events(t), y.metrics(t)
 		for i := range n {
 			name := fmt.Sprint("a", i)
-			if len(events[name]) == 0 && countIn(text, name) < 2 {
+			if len(events[name]) == 0 && tickCount(text, name) < 2 {
 				return false
 			}
 		}
@@ -151,21 +152,22 @@ func (y *yard) awaitAll(t *testing.T, n int) {
 	})
 }
 
-// checkTexts checks the events of all pods, and their conditions.
+// checkTexts checks that the events and conditions of all pods are safe to print, and that there are few
+// events.
 func (y *yard) checkTexts(t *testing.T, all []attack) {
 	t.Helper()
 	events := y.events(t)
 	for i, a := range all {
 		name := fmt.Sprint("a", i)
 		for _, e := range events[name] {
-			isPlain(t, a.name, e.Message)
+			checkPlain(t, a.name, e.Message)
 		}
 		pod, err := y.Client.CoreV1().Pods(y.namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range pod.Status.Conditions {
-			isPlain(t, a.name, c.Message)
+			checkPlain(t, a.name, c.Message)
 		}
 		if len(events[name]) > 4 {
 			t.Errorf("%s: %d events", a.name, len(events[name]))
@@ -173,8 +175,8 @@ func (y *yard) checkTexts(t *testing.T, all []attack) {
 	}
 }
 
-// TestForgedStatus has somebody who may write statuses of pods forge the address of one: no address that is
-// never that of a pod is contacted, and neither is the node itself where a pod has no address.
+// TestForgedStatus forges the addresses in the statuses of pods. The agent must not contact an address that
+// no pod can have, and not the node itself if a pod has no address.
 func TestForgedStatus(t *testing.T) {
 	y := newYard(t, "node-forged", "")
 	serve(t, appIP+":7777", closeIt)
@@ -202,11 +204,11 @@ func TestForgedStatus(t *testing.T) {
 		}
 	}
 	kept := slices.DeleteFunc(addresses, func(ip string) bool { return refused[ip] })
-	t.Logf("the API server takes the addresses %q", kept)
+	t.Logf("the API server accepts the addresses %q", kept)
 	if len(kept) < 4 {
-		t.Fatal("not enough of an attack")
+		t.Fatal("the API server accepts too few of the addresses for this test")
 	}
-	y.attempts(t, "node-forged")
-	y.attempts(t, "node-forged")
+	y.awaitBenign(t, "node-forged")
+	y.awaitBenign(t, "node-forged")
 	y.nothingReached(t)
 }

@@ -1,10 +1,10 @@
-// Package attacks has the tests of what the owner of a pod cannot do with the agent of its node.
+// Package attacks tests that the owner of a pod cannot misuse the agent of its node.
 //
-// The owner may create pods and write their annotations in one namespace, and nothing else. Read
-// yard_test.go first: the addresses that the owner wants to reach have listeners that count, and the
-// kernel counts the packets to them. refused_test.go has the annotations that are refused with an event,
-// answers_test.go what an app may answer to the agent, heavy_test.go annotations that are large, and
-// node_test.go what needs a node: commands, network namespaces and forged statuses of real pods.
+// The owner may only create pods and write their annotations, in one namespace. Read yard_test.go first:
+// listeners on the forbidden addresses count connections, and the kernel counts the packets to them.
+// refused_test.go has annotations that are refused with an event, answers_test.go attacks by answers of an
+// app, heavy_test.go large annotations, and node_test.go attacks that need a node: commands, network
+// namespaces and forged statuses of real pods.
 //
-// What somebody can do who has stolen the token of an agent is in test/kube/deploytest: TestFence.
+// TestFence in test/kube/deploytest tests attacks with the stolen token of an agent.
 package attacks

@@ -28,7 +28,8 @@ func bomb() string {
 	return b.String() + "app: {readiness: {tcpSocket: {port: 7777}, command: *a12}}\n"
 }
 
-// heavy are annotations that are large, deep or dense. The API server takes 256 KiB of annotations.
+// heavy returns annotations that are large, deeply nested or costly. The API server accepts 256 KiB of
+// annotations.
 func heavy() map[string]string {
 	var many strings.Builder
 	for i := range 1000 {
@@ -52,13 +53,13 @@ func heavy() map[string]string {
 	}
 }
 
-// TestHeavyAnnotations has pods with annotations that are large or dense: the other pod of the node is probed
-// on, the agent does not grow, and what it says of them is short.
+// TestHeavyAnnotations creates pods with costly annotations. The agent must keep probing the other pod of
+// the node, use at most 512 MiB more memory, and write few, short events.
 func TestHeavyAnnotations(t *testing.T) {
 	y := newYard(t, heavyNode, "")
 	serve(t, appIP+":7777", closeIt)
-	serve(t, appIP+":7774", func(conn net.Conn) { t.Cleanup(func() { _ = conn.Close() }) }) // which answers nothing
-	y.attempts(t, heavyNode)
+	serve(t, appIP+":7774", func(conn net.Conn) { t.Cleanup(func() { _ = conn.Close() }) }) // never answers
+	y.awaitBenign(t, heavyNode)
 	before := resident(t, y.agent.PID())
 	n := 0
 	for name, text := range heavy() {
@@ -80,7 +81,7 @@ func TestHeavyAnnotations(t *testing.T) {
 			t.Errorf("%s: %d events", name, len(events))
 		}
 		for _, e := range events {
-			isPlain(t, name, e.Message)
+			checkPlain(t, name, e.Message)
 			if e.Reason == "ProbeInvalid" && !strings.HasPrefix(e.Message, "metadata.annotations[prober.dev/probes]") {
 				t.Errorf("%s: the event does not name the annotation: %s", name, e.Message)
 			}
@@ -94,11 +95,11 @@ func TestHeavyAnnotations(t *testing.T) {
 	y.nothingReached(t)
 }
 
-// TestManyProbes has a pod ask for 1000 probes at the shortest period, of as many containers as a pod may have.
+// TestManyProbes creates a pod with 500 containers and 1000 probes with a period of 1 s.
 func TestManyProbes(t *testing.T) {
 	y := newYard(t, "node-many", "")
 	serve(t, appIP+":7777", closeIt)
-	y.attempts(t, "node-many")
+	y.awaitBenign(t, "node-many")
 	pod := bed.Pod("a0", nil)
 	pod.Spec.NodeName = "node-many"
 	var probes strings.Builder

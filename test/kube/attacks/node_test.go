@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// newNode starts the agent of the real node, with the socket of the runtime and pods in their networks.
+// newNode starts an agent for the real node, with the socket of the runtime and podNetwork.
 func newNode(t *testing.T) *yard {
 	t.Helper()
 	y := &yard{Cluster: bed.Up(t, bed.Node)}
@@ -28,8 +28,8 @@ func newNode(t *testing.T) *yard {
 	return y
 }
 
-// runs has the owner create a real pod.
-func (y *yard) runs(t *testing.T, name, probes string, change func(*corev1.Pod)) *corev1.Pod {
+// createPod creates a pod on the real node, as the owner.
+func (y *yard) createPod(t *testing.T, name, probes string, change func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := bed.Pod(name, nil)
 	pod.Annotations = map[string]string{"prober.dev/probes": probes}
@@ -43,13 +43,13 @@ func (y *yard) runs(t *testing.T, name, probes string, change func(*corev1.Pod))
 	return pod
 }
 
-// TestNewPodsReachNoLoopback starts pods whose probes have no host, with the socket of the runtime: the agent
-// knows that their containers run before the kubelet has told their addresses.
+// TestNewPodsReachNoLoopback starts pods whose probes have no host. By the runtime, the agent knows that
+// their containers run before the kubelet has published the addresses of the pods.
 func TestNewPodsReachNoLoopback(t *testing.T) {
 	y := newNode(t)
 	const pods = 8
 	for i := range pods {
-		y.runs(t, fmt.Sprint("a", i), `{"app": {"readiness": {"tcpSocket": {"port": 8080}, "period": "100ms"}, "liveness": {"httpGet": {"port": 8080, "path": "/healthz"}, "period": "100ms"}}}`, nil)
+		y.createPod(t, fmt.Sprint("a", i), `{"app": {"readiness": {"tcpSocket": {"port": 8080}, "period": "100ms"}, "liveness": {"httpGet": {"port": 8080, "path": "/healthz"}, "period": "100ms"}}}`, nil)
 	}
 	for i := range pods {
 		y.awaitTicks(t, fmt.Sprint("a", i), 10)
@@ -57,8 +57,8 @@ func TestNewPodsReachNoLoopback(t *testing.T) {
 	y.nothingReached(t)
 }
 
-// TestExecInAnotherContainer has somebody who may write statuses of pods name the container of another pod as
-// his own: no command runs there.
+// TestExecInAnotherContainer writes the ID of another pod's container into the status of a pod. The agent
+// must not run a command there.
 func TestExecInAnotherContainer(t *testing.T) {
 	y := newNode(t)
 	victims := y.Namespace(t)
@@ -68,20 +68,20 @@ func TestExecInAnotherContainer(t *testing.T) {
 	}
 	victim := y.AwaitPod(t, victims, "victim", "runs", running)
 	id := victim.Status.ContainerStatuses[0].ContainerID
-	y.runs(t, "thief", `{"app": {"readiness": {"exec": {"command": ["/app", "touch", "/tmp/sick"]}, "period": "100ms"}}}`, func(pod *corev1.Pod) {
-		pod.Spec.Containers[0].Image = "prober.test/missing:1" // it never runs, and its status stays
+	y.createPod(t, "thief", `{"app": {"readiness": {"exec": {"command": ["/app", "touch", "/tmp/sick"]}, "period": "100ms"}}}`, func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Image = "prober.test/missing:1" // it never runs, so the kubelet seldom writes its status
 	})
 	thief := y.AwaitPod(t, y.namespace, "thief", "waits", func(p *corev1.Pod) bool { return len(p.Status.ContainerStatuses) == 1 })
 	status := map[string]any{"phase": "Running", "podIP": victim.Status.PodIP, "podIPs": victim.Status.PodIPs, "containerStatuses": []any{map[string]any{
 		"name": "app", "image": "x", "imageID": "x", "containerID": id, "started": true, "ready": true, "restartCount": 7,
 		"state": map[string]any{"running": map[string]any{"startedAt": metav1.Now()}},
 	}}}
-	y.runs(t, "benign", `{"app": {"readiness": {"tcpSocket": {"port": 8080}, "period": "100ms"}}}`, nil)
+	y.createPod(t, "benign", `{"app": {"readiness": {"tcpSocket": {"port": 8080}, "period": "100ms"}}}`, nil)
 	for range 10 {
-		y.status(t, thief, status) // the kubelet writes it again
+		y.status(t, thief, status) // the kubelet may have overwritten it
 		y.awaitTicks(t, "benign", 2)
 	}
-	if code := bed.Get(t, "http://"+victim.Status.PodIP+":8080/healthz"); code != 200 {
+	if code := bed.HTTPStatus(t, "http://"+victim.Status.PodIP+":8080/healthz"); code != 200 {
 		t.Errorf("the command has run in the container of another pod: %d", code)
 	}
 	if succeeded(y.metrics(t), "thief") {
@@ -99,36 +99,36 @@ func succeeded(text, pod string) bool {
 	return false
 }
 
-// TestNetworkOfNode asks for probes in the network of a pod that is that of its node: they are refused. In a
-// network of its own the loopback is that of the pod.
-func TestNetworkOfNode(t *testing.T) {
+// TestPodNetworkLoopback requests probes of the loopback address in the network of the pod. They are refused
+// if the pod uses the network of its node, and otherwise reach the loopback of the pod.
+func TestPodNetworkLoopback(t *testing.T) {
 	y := newNode(t)
 	const probes = `{"app": {"readiness": {"tcpSocket": {"port": 8080, "host": "127.0.0.1"}, "period": "100ms"}}}`
 	in := func(pod *corev1.Pod) { pod.Annotations["prober.dev/network"] = "pod" }
-	y.runs(t, "host", probes, func(pod *corev1.Pod) {
+	y.createPod(t, "host", probes, func(pod *corev1.Pod) {
 		in(pod)
 		pod.Spec.HostNetwork = true
 		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "ADDR", Value: "127.0.0.2:18080"})
 	})
-	bed.Await(t, "an event of the pod in the network of its node", func() bool { return len(y.events(t)["host"]) > 0 && has(y.events(t)["host"], "ProbeInvalid") })
+	bed.Await(t, "an event of the pod in the network of its node", func() bool { return len(y.events(t)["host"]) > 0 && hasReason(y.events(t)["host"], "ProbeInvalid") })
 	for _, e := range y.events(t)["host"] {
 		if e.Reason == "ProbeInvalid" && !strings.Contains(e.Message, "the pod is in the network of its node") {
 			t.Errorf("event: %s", e.Message)
 		}
 	}
-	y.runs(t, "own", probes, in)
+	y.createPod(t, "own", probes, in)
 	bed.Await(t, "a success in the network of a pod", func() bool { return succeeded(y.metrics(t), "own") })
 	y.nothingReached(t)
-	// The annotation is taken away: the loopback is that of the node again, and is refused.
+	// Without the annotation, the loopback would be the node's, and is refused.
 	patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{"prober.dev/network": nil}}})
 	if _, err := y.owner.CoreV1().Pods(y.namespace).Patch(t.Context(), "own", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	bed.Await(t, "an event about the loopback", func() bool { return has(y.events(t)["own"], "ProbeInvalid") })
+	bed.Await(t, "an event about the loopback", func() bool { return hasReason(y.events(t)["own"], "ProbeInvalid") })
 	y.nothingReached(t)
 }
 
-func has(events []corev1.Event, reason string) bool {
+func hasReason(events []corev1.Event, reason string) bool {
 	for _, e := range events {
 		if e.Reason == reason {
 			return true

@@ -18,28 +18,28 @@ import (
 
 const (
 	refusedNode = "node-refused"
-	// The operator lists names, which somebody else may lead to any address, and a network that has
-	// the metadata service in it.
+	// The policy allows host names that others may point to any address, and a network that includes the
+	// metadata service.
 	refusedPolicy = `  targets: [loop.test, meta.test, 168.0.0.0/7, app.test]
   minPeriod: 100ms
 `
 	secret = "s3cr3t-0f-the-n0de"
 )
 
-// attack is an annotation that is refused.
+// attack is an annotation that misuses the agent.
 type attack struct {
 	name   string
 	probe  string            // of the readiness of the container app
 	others map[string]string // other annotations
-	want   []string          // in the event
+	want   []string          // parts of the event's message
 }
 
-// targets are hosts that no pod may have as target, and parts of what the event says.
+// targets are forbidden hosts, with a part of the event's message.
 var targets = map[string]string{
 	"127.0.0.1": "would be the node itself", "127.9.9.9": "would be the node itself", "::1": "would be the node itself",
 	"[::1]": "would be the node itself", "localhost": "would be the node itself", "LocalHost.": "would be the node itself",
 	"x.localhost": "would be the node itself", "::ffff:127.0.0.1": "would be the node itself", "[::ffff:127.0.0.1]": "would be the node itself",
-	"64:ff9b::7f00:1": "would be the node itself", "0.0.0.0": "is the address of no host", "::": "is the address of no host",
+	"64:ff9b::7f00:1": "would be the node itself", "0.0.0.0": "is not the address of a host", "::": "is not the address of a host",
 	"2130706433": "is no address of the pod", "0x7f000001": "is no address of the pod", "0177.0.0.1": "is no address of the pod",
 	"127.1": "is no address of the pod", "127.0.0.1:8080": "is no address of the pod", "127.0.0.1/": "is no address of the pod",
 	"user@127.0.0.1": "is no address of the pod", " 127.0.0.1": "is no address of the pod", bed.NodeIP: "is no address of the pod",
@@ -50,7 +50,7 @@ var targets = map[string]string{
 	"kubernetes.default.svc": "is no address of the pod", appIP + "\r\nHost: x": "is no address of the pod", "app.test\x00.127.0.0.1": "is no address of the pod",
 }
 
-// forms are the fields in which a probe can have a host.
+// forms are the fields of a probe that name a host.
 var forms = map[string]string{ // path in the event: probe
 	"httpGet.host":             `{"httpGet": {"host": %s, "port": 8080, "path": "/"}}`,
 	"tcpSocket.host":           `{"tcpSocket": {"host": %s, "port": 8080}}`,
@@ -64,7 +64,7 @@ var forms = map[string]string{ // path in the event: probe
 	"plugin.config.host tcp":   `{"plugin": {"name": "tcp", "config": {"host": %s, "port": 8080}}}`,
 }
 
-// refusals returns all attacks on targets, and those that name something else.
+// refusals returns attacks that name each of targets in each of forms, and attacks that name something else.
 func refusals() (all []attack) {
 	for host, why := range targets {
 		for path, form := range forms {
@@ -113,10 +113,11 @@ const secretFile = bed.Dir + "/yard-secret"
 
 func quote(text string) string {
 	q := fmt.Sprintf("%q", text)
-	return strings.ReplaceAll(strings.ReplaceAll(q, `\x00`, `\u0000`), `\r\n`, `\r\n`)
+	return strings.ReplaceAll(q, `\x00`, `\u0000`)
 }
 
-// TestRefused has each attack refused with an event that says where and why, while nothing is contacted.
+// TestRefused checks that each attack is refused with an event that says where and why, and that the agent
+// contacts no forbidden address.
 func TestRefused(t *testing.T) {
 	t.Setenv("YARD_SECRET", secret)
 	y := newYard(t, refusedNode, refusedPolicy)
@@ -135,7 +136,7 @@ func TestRefused(t *testing.T) {
 		events = y.events(t)
 		return len(events) >= len(all) || t.Context().Err() != nil
 	})
-	y.attempts(t, refusedNode)
+	y.awaitBenign(t, refusedNode)
 	for i := range all {
 		y.checkEvent(t, &all[i], events[fmt.Sprint("a", i)])
 	}
@@ -143,7 +144,7 @@ func TestRefused(t *testing.T) {
 	t.Logf("%d attacks", len(all))
 }
 
-// checkEvent checks what the owner of the pod reads about an attack.
+// checkEvent checks the event that the owner of the pod gets for an attack.
 func (y *yard) checkEvent(t *testing.T, a *attack, events []corev1.Event) {
 	t.Helper()
 	if len(events) == 0 {
@@ -159,11 +160,12 @@ func (y *yard) checkEvent(t *testing.T, a *attack, events []corev1.Event) {
 			t.Errorf("%s: the event does not have %q: %s", a.name, want, e.Message)
 		}
 	}
-	isPlain(t, a.name, e.Message)
+	checkPlain(t, a.name, e.Message)
 }
 
-// isPlain fails the test for a message that does not belong on a terminal.
-func isPlain(t *testing.T, name, message string) {
+// checkPlain fails the test if a message has more than 1024 bytes, contains the secret, or is not safe to
+// print on a terminal.
+func checkPlain(t *testing.T, name, message string) {
 	t.Helper()
 	if len(message) > 1024 || !utf8.ValidString(message) || strings.Contains(message, secret) {
 		t.Errorf("%s: the message has %d bytes, or a secret: %q", name, len(message), message)

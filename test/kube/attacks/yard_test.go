@@ -33,21 +33,22 @@ func TestMain(m *testing.M) { bed.Main(m) }
 
 // The addresses of the yard.
 const (
-	appIP    = "10.66.0.7" // of the pods of the owner
-	victimIP = "10.66.0.8" // of somebody else's pod
+	appIP    = "10.66.0.7" // the pods of the owner
+	victimIP = "10.66.0.8" // a pod of somebody else
 	dnsIP    = "10.96.0.10"
 	agentAt  = "127.0.0.1:9876" // the agent's own listener
 )
 
-// forbidden are the addresses with listeners that count. Where the kubelet listens, the kernel alone counts.
+// forbidden are the addresses with listeners that count connections. For the ports of the kubelet, only the
+// kernel counts.
 var forbidden = []string{
 	"127.0.0.1:8080", "[::1]:8080", "127.9.9.9:8080", bed.NodeIP + ":8080", "127.0.0.1:10250",
 	"169.254.169.254:80", "169.254.169.254:8080", "[fd00:ec2::254]:80", "[fd00:ec2::254]:8080", "[fe80::77]:8080",
 	victimIP + ":8080", dnsIP + ":53", dnsIP + ":8080", "10.96.0.1:8080",
 }
 
-// packets is the table of nft that counts what leaves processes of the node for a forbidden address.
-// Nothing else than an attack goes there: etcd and the API server use other ports.
+// packets is the nft table that counts packets from processes of the node to forbidden addresses. Only
+// attacks send packets there: etcd and the API server use other ports.
 const packets = `table inet yard {
 	counter forbidden {}
 	chain output {
@@ -65,10 +66,10 @@ const packets = `table inet yard {
 }
 `
 
-// hosts are the names that lead where no pod of the owner may lead.
+// hosts is /etc/hosts. Its names resolve to forbidden addresses, except app.test.
 const hosts = "127.0.0.1 localhost loop.test\n169.254.169.254 metadata.google.internal meta.test\n" + victimIP + " victim.test\n" + appIP + " app.test\n"
 
-// yard is a node without a kubelet, whose agent runs, and a namespace with an owner.
+// yard is a node with a running agent, and a namespace with an owner. Only newNode has a kubelet.
 type yard struct {
 	*bed.Cluster
 	namespace string
@@ -77,8 +78,7 @@ type yard struct {
 	accepted  atomic.Int64 // connections to forbidden addresses
 }
 
-// newYard starts an agent with a policy for the pods of a node that has no kubelet: the test says what the
-// statuses are.
+// newYard starts an agent with a policy for a node without a kubelet. The tests write the statuses of pods.
 func newYard(t *testing.T, node, policy string, flags ...string) *yard {
 	t.Helper()
 	y := &yard{Cluster: bed.Up(t, bed.API)}
@@ -97,7 +97,7 @@ var network struct {
 	err  error
 }
 
-// network adds the addresses once for all tests, and listeners and counters for this one.
+// network adds the addresses once for all tests, and starts listeners and counters for this test.
 func (y *yard) network(t *testing.T) {
 	t.Helper()
 	network.once.Do(func() {
@@ -138,17 +138,17 @@ func (y *yard) checkCounters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.Copy(io.Discard, conn) // to the end that the listener makes
+		_, _ = io.Copy(io.Discard, conn) // until the listener closes it
 		_ = conn.Close()
 		if n := y.reached(t) - before; n != 2 {
-			t.Fatalf("a connection to %s counts %d, want one of the listener and one packet", address, n)
+			t.Fatalf("a connection to %s counts %d, want 2: one by the listener and one packet", address, n)
 		}
 	}
 	nft(t, "", "reset", "counters", "table", "inet", "yard")
 	y.accepted.Store(0)
 }
 
-// serve gives the connections to an address to do, up to the end of the test.
+// serve calls do for each connection to an address, until the end of the test. do must close it.
 func serve(t *testing.T, address string, do func(net.Conn)) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -186,8 +186,8 @@ func nft(t *testing.T, input string, args ...string) []byte {
 	return out
 }
 
-// reached returns the connections that forbidden listeners have accepted, and the packets to forbidden
-// addresses.
+// reached returns the number of connections that forbidden listeners have accepted, plus the packets to
+// forbidden addresses.
 func (y *yard) reached(t *testing.T) int64 {
 	t.Helper()
 	var answer struct {
@@ -211,7 +211,7 @@ func (y *yard) nothingReached(t *testing.T) {
 	}
 }
 
-// newOwner returns the client of somebody who may create pods and patch them, in the namespace alone.
+// newOwner returns a client that may only create and patch pods, in the namespace of y.
 func (y *yard) newOwner(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	rbac, meta := y.Client.RbacV1(), metav1.ObjectMeta{Name: "owner", Namespace: y.namespace}
@@ -243,7 +243,7 @@ func (y *yard) newOwner(t *testing.T) kubernetes.Interface {
 	return owner
 }
 
-// pod has the owner create a pod, whose status is what a kubelet would write.
+// pod creates a pod as the owner, and writes the status that a kubelet would write.
 func (y *yard) pod(t *testing.T, node, name string, annotations map[string]string) *corev1.Pod {
 	t.Helper()
 	pod := bed.Pod(name, nil)
@@ -256,7 +256,7 @@ func (y *yard) pod(t *testing.T, node, name string, annotations map[string]strin
 	return pod
 }
 
-// running is the status of a pod with one container.
+// running returns the status of a running pod with the container app.
 func running(name string, ip string) map[string]any {
 	now := metav1.Now()
 	status := map[string]any{
@@ -290,7 +290,7 @@ func (y *yard) writeStatus(t *testing.T, pod *corev1.Pod, status map[string]any)
 	return err
 }
 
-// forge writes the status of a pod with an address. It returns false if the API server refuses that.
+// forge writes a status with an address. It returns false if the API server refuses the address.
 func (y *yard) forge(t *testing.T, pod *corev1.Pod, ip string) bool {
 	t.Helper()
 	err := y.writeStatus(t, pod, running(pod.Name, ip))
@@ -314,8 +314,9 @@ func (y *yard) events(t *testing.T) map[string][]corev1.Event {
 	return all
 }
 
-// attempts returns after more attempts at a pod of its own, which the agent probes well.
-func (y *yard) attempts(t *testing.T, node string) {
+// awaitBenign waits for 20 further attempts at the pod "benign", which it creates if there is none. By then
+// the agent has handled earlier changes too.
+func (y *yard) awaitBenign(t *testing.T, node string) {
 	t.Helper()
 	const name = "benign"
 	if _, err := y.Client.CoreV1().Pods(y.namespace).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
@@ -324,7 +325,7 @@ func (y *yard) attempts(t *testing.T, node string) {
 	y.awaitTicks(t, name, 20)
 }
 
-// awaitTicks returns when a probe of a pod has ticked n times more.
+// awaitTicks waits until the probes of a pod have had n further ticks.
 func (y *yard) awaitTicks(t *testing.T, pod string, n uint64) {
 	t.Helper()
 	var first uint64
@@ -342,14 +343,14 @@ func (y *yard) awaitTicks(t *testing.T, pod string, n uint64) {
 	})
 }
 
-// ticks returns how many attempts at a pod the metrics of the agent count.
+// ticks returns how many ticks of a pod the metrics of the agent count.
 func (y *yard) ticks(t *testing.T, pod string) uint64 {
 	t.Helper()
-	return countIn(y.metrics(t), pod)
+	return tickCount(y.metrics(t), pod)
 }
 
-// countIn returns how many attempts at a pod are in the text of metrics.
-func countIn(text, pod string) (n uint64) {
+// tickCount returns how many ticks of a pod the text of metrics counts.
+func tickCount(text, pod string) (n uint64) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "prober_probe_total{") && strings.Contains(line, `pod="`+pod+`"`) {
 			var value float64
@@ -360,14 +361,14 @@ func countIn(text, pod string) (n uint64) {
 	return n
 }
 
-// metrics returns the metrics of the agent, by its unix socket: its listener is not to be contacted.
+// metrics returns the metrics of the agent over its Unix socket, because its TCP listener is forbidden.
 func (y *yard) metrics(t *testing.T) string {
 	t.Helper()
 	socket := y.agent.Socket
-	one := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}, Timeout: 30 * time.Second}
-	resp, err := one.Get("http://localhost/metrics")
+	resp, err := client.Get("http://localhost/metrics")
 	if err != nil {
 		return ""
 	}

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ServiceAccount returns how to connect with a token of a service account, which is made if there is
-// none. The token is bound to node, if there is one: admission policies see the name of the node.
+// ServiceAccount returns a client config with a token of a service account. It creates the account if there
+// is none. If node is not nil, the token is bound to it, so admission policies see the node's name.
 func (c *Cluster) ServiceAccount(t testing.TB, namespace, name string, node *corev1.Node) *rest.Config {
 	t.Helper()
 	accounts := c.Client.CoreV1().ServiceAccounts(namespace)
@@ -38,7 +38,7 @@ func (c *Cluster) ServiceAccount(t testing.TB, namespace, name string, node *cor
 	return config
 }
 
-// Kubeconfig writes a kubeconfig that connects as config does, and returns its path.
+// Kubeconfig writes a kubeconfig with the token of config, and returns its path.
 func (c *Cluster) Kubeconfig(t testing.TB, config *rest.Config) string {
 	t.Helper()
 	file := t.TempDir() + "/kubeconfig"
@@ -48,8 +48,8 @@ func (c *Cluster) Kubeconfig(t testing.TB, config *rest.Config) string {
 	return file
 }
 
-// Allow allows something to a service account, in all namespaces and up to the end of the test. The
-// API server needs a moment to learn it.
+// Allow gives a service account the rules in all namespaces, until the end of the test. The API server
+// applies them a little later.
 func (c *Cluster) Allow(t testing.TB, namespace, account string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	rbac := c.Client.RbacV1()
@@ -80,7 +80,7 @@ func (c *Cluster) Allow(t testing.TB, namespace, account string, rules ...rbacv1
 	})
 }
 
-// FakeNode makes a node without a kubelet, up to the end of the test.
+// FakeNode creates a node without a kubelet, and deletes it at the end of the test.
 func (c *Cluster) FakeNode(t testing.TB, name string) *corev1.Node {
 	t.Helper()
 	nodes := c.Client.CoreV1().Nodes()
@@ -98,7 +98,7 @@ func (c *Cluster) FakeNode(t testing.TB, name string) *corev1.Node {
 	return node
 }
 
-// WhoIs returns as whom the API server sees a client.
+// WhoIs returns the user that the API server sees for config.
 func (c *Cluster) WhoIs(t testing.TB, config *rest.Config) authenticationv1.UserInfo {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -112,7 +112,7 @@ func (c *Cluster) WhoIs(t testing.TB, config *rest.Config) authenticationv1.User
 	return review.Status.UserInfo
 }
 
-// Kubectl runs kubectl as an administrator, and returns what it prints.
+// Kubectl runs kubectl as an administrator, and returns its standard output.
 func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), tool("kubectl").path, append([]string{"--kubeconfig=" + Kubeconfig("admin"), "--cache-dir=" + Dir + "/kubectl"}, args...)...)

@@ -18,16 +18,16 @@ import (
 	"github.com/daeace23/prober/agent/client"
 )
 
-// AgentConfig is what an [Agent] needs.
+// AgentConfig configures an [Agent].
 type AgentConfig struct {
-	Namespace string              // of its service account prober
-	Rules     []rbacv1.PolicyRule // what the service account may do; nil: AgentRules
-	Node      *corev1.Node        // that it is for, and its token is bound to; nil: that of the kubelet
+	Namespace string              // namespace of its service account prober
+	Rules     []rbacv1.PolicyRule // permissions of the service account; nil: AgentRules
+	Node      *corev1.Node        // node of the agent and of its token; nil: the kubelet's
 	Config    string              // prober.yaml; "": AgentYAML
-	Flags     []string            // more of them, such as --cri-socket
+	Flags     []string            // additional flags, such as --cri-socket
 }
 
-// AgentRules are what prober node needs of the API server without modes that act on pods.
+// AgentRules are the permissions that prober node needs without modes that restart or evict pods.
 var AgentRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
@@ -36,25 +36,25 @@ var AgentRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}},
 }
 
-// AgentYAML is a prober.yaml whose breaker does not open because the machine of the tests is busy: a
-// breaker that is open holds conditions as they are.
+// AgentYAML is a prober.yaml whose breaker does not open when the machine of the tests is busy. An open
+// breaker keeps conditions from changing.
 const AgentYAML = `apiVersion: prober.dev/v1
 kind: AgentConfig
 kubernetes:
   breaker: {lag: 1m, pressure: {cpu: 100, memory: 100, io: 100}}
 `
 
-// Agent is prober node, outside of pods. Its process may be stopped, killed and started again, and
-// it survives [Cluster.RebootNode].
+// Agent is a prober node that runs outside of pods. Tests may stop, kill and start its process.
+// [Cluster.RebootNode] does not end it.
 type Agent struct {
 	*Daemon
-	Client     *client.Client // at its socket
+	Client     *client.Client // connects to Socket
 	Kubeconfig string         // path
 	Socket     string         // path
 }
 
-// StartAgent starts prober node, which the end of the test ends. It uses paths and ports of its own, but
-// two agents of one node would both act on its pods.
+// StartAgent starts a prober node, and stops it at the end of the test. Each agent has its own paths and
+// ports, but two agents of one node would both act on its pods.
 func (c *Cluster) StartAgent(t testing.TB, cfg AgentConfig) *Agent {
 	t.Helper()
 	if cfg.Rules == nil {
@@ -69,7 +69,7 @@ func (c *Cluster) StartAgent(t testing.TB, cfg AgentConfig) *Agent {
 	}
 	c.Allow(t, cfg.Namespace, "prober", cfg.Rules...)
 	a := &Agent{Kubeconfig: c.Kubeconfig(t, c.ServiceAccount(t, cfg.Namespace, "prober", cfg.Node))}
-	dir, err := os.MkdirTemp(Dir, "agent-") // short, for the socket
+	dir, err := os.MkdirTemp(Dir, "agent-") // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func (c *Cluster) StartAgent(t testing.TB, cfg AgentConfig) *Agent {
 		t.Fatal(err)
 	}
 	a.Daemon = &Daemon{name: filepath.Base(dir), path: prober(t), args: append(flags, cfg.Flags...)}
-	a.ready = func(ctx context.Context) error { // to be asked
+	a.ready = func(ctx context.Context) error {
 		_, err := a.Client.Probes(ctx, client.Filter{})
 		return err
 	}
@@ -96,8 +96,8 @@ func (c *Cluster) StartAgent(t testing.TB, cfg AgentConfig) *Agent {
 	return a
 }
 
-// Probes returns the probes of a pod, as the agent says. There are none while the agent does not know
-// the pod, or does not run.
+// Probes returns the probes of a pod as the agent reports them. It returns none while the agent does not
+// know the pod, or does not run.
 func (a *Agent) Probes(t testing.TB, namespace, pod string) []api.ProbeStatus {
 	t.Helper()
 	probes, err := a.Client.Probes(t.Context(), client.Filter{Namespace: namespace, Pod: pod})
@@ -107,13 +107,13 @@ func (a *Agent) Probes(t testing.TB, namespace, pod string) []api.ProbeStatus {
 	return probes
 }
 
-// build is the build of prober, which is done once.
+// build is the build of prober, which all tests share.
 var build struct {
 	once sync.Once
 	err  error
 }
 
-// prober returns the path of the program, built from the root of the repository.
+// prober builds cmd/prober, and returns the path of the program.
 func prober(t testing.TB) string {
 	t.Helper()
 	const file = Dir + "/prober"

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// auditLog is where the API server logs all writes, before it answers them.
+// auditLog is the file to which the API server logs each write before it answers the request.
 const auditLog = Dir + "/audit.log"
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -23,19 +23,19 @@ rules:
 - {level: Metadata}
 `
 
-// Write is a request that has changed something, or should have.
+// Write is a request to change something, whether or not it succeeded.
 type Write struct {
 	User     string // such as system:serviceaccount:NAMESPACE:NAME
 	Verb     string
-	Resource string // with the subresource: pods/status
+	Resource string // with the subresource, such as pods/status
 	Name     string
 	Code     int
 	Received time.Time
-	Body     json.RawMessage // of patches of pods/status
+	Body     json.RawMessage // only for patches of pods/status
 }
 
-// Writes returns the writes of a user, or of all users if it is "", in a namespace, in the order in which they
-// were answered, as the API server has logged them.
+// Writes returns the writes in a namespace that the API server has logged, in the order in which it answered
+// them. If user is not "", only its writes are returned.
 func (c *Cluster) Writes(t testing.TB, user, namespace string) (all []Write) {
 	t.Helper()
 	data, err := os.ReadFile(auditLog)

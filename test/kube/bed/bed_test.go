@@ -19,8 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// modeVar makes this program run in namespaces of its own. Its values say how TestNothingIsLeft ends
-// there: "ends", "fails" or "hangs".
+// modeVar makes this program run in new namespaces. Its value says how TestNamespacesLeaveNothing ends there:
+// "ends", "fails" or "hangs".
 const modeVar = "PROBER_KUBE_MODE"
 
 func TestMain(m *testing.M) {
@@ -30,12 +30,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testCluster says where it runs when a pod of its cluster is ready.
+// testCluster prints its folder and namespaces when a pod of its cluster is ready.
 func testCluster(t *testing.T, mode string) {
 	c := Up(t, Node)
 	namespace := c.Namespace(t)
 	c.Create(t, namespace, Pod("web", map[string]string{"TERM_DELAY": "1h"}))
-	c.AwaitPod(t, namespace, "web", "ready", Is(corev1.PodReady, corev1.ConditionTrue))
+	c.AwaitPod(t, namespace, "web", "ready", HasCondition(corev1.PodReady, corev1.ConditionTrue))
 	var spaces []string
 	for _, kind := range []string{"pid", "net", "mnt", "uts", "ipc"} {
 		space, err := os.Readlink("/proc/self/ns/" + kind)
@@ -47,14 +47,14 @@ func testCluster(t *testing.T, mode string) {
 	fmt.Println("INSIDE", os.Getenv(dirVar), strings.Join(spaces, " "))
 	switch mode {
 	case "fails":
-		t.Error("as it should")
+		t.Error("this failure is expected")
 	case "hangs":
 		select {}
 	}
 }
 
-// TestNothingIsLeft runs tests with a cluster, which end in several ways.
-func TestNothingIsLeft(t *testing.T) {
+// TestNamespacesLeaveNothing runs tests with a cluster, which end in several ways.
+func TestNamespacesLeaveNothing(t *testing.T) {
 	if mode := os.Getenv(modeVar); mode != "" {
 		testCluster(t, mode)
 		return
@@ -62,15 +62,15 @@ func TestNothingIsLeft(t *testing.T) {
 	for _, test := range []struct {
 		mode string
 		code int
-		logs bool // are kept
+		logs bool // whether logs are kept
 	}{
 		{mode: "ends"},
 		{mode: "fails", code: 1, logs: true},
-		{mode: "hangs", code: -1}, // is killed
+		{mode: "hangs", code: -1}, // killed by this test
 	} {
 		t.Run(test.mode, func(t *testing.T) {
-			before := traces(t)
-			cmd := exec.Command(os.Args[0], "-test.run=^TestNothingIsLeft$", "-test.v")
+			before := hostState(t)
+			cmd := exec.Command(os.Args[0], "-test.run=^TestNamespacesLeaveNothing$", "-test.v")
 			cmd.Env = append(os.Environ(), modeVar+"="+test.mode)
 			cmd.Stderr = os.Stderr
 			out, err := cmd.StdoutPipe()
@@ -80,10 +80,10 @@ func TestNothingIsLeft(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			dir, spaces := inside(t, out)
+			dir, spaces := readTestCluster(t, out)
 			if test.mode == "hangs" {
 				if seen := members(t, spaces); len(seen) < 8 {
-					t.Errorf("the test sees only %q of what runs", seen)
+					t.Errorf("the test finds only the processes %q", seen)
 				}
 				_ = cmd.Process.Kill()
 			}
@@ -92,11 +92,11 @@ func TestNothingIsLeft(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			if test.mode == "hangs" { // the rest ends after the process that was killed
+			if test.mode == "hangs" { // PID 1 ends after the process that was killed
 				Await(t, "the folder to be removed", func() bool { return !exists(dir) })
 			}
 			if kept := exists(filepath.Join(dir, "kubelet.log")); kept != test.logs {
-				t.Errorf("logs are kept: %t", kept)
+				t.Errorf("logs are kept: %t, want %t", kept, test.logs)
 			}
 			if test.logs {
 				_ = os.RemoveAll(dir)
@@ -105,7 +105,7 @@ func TestNothingIsLeft(t *testing.T) {
 				t.Errorf("%s is left", dir)
 			}
 			Await(t, "PID 1 to end", func() bool { return len(members(t, spaces)) == 0 })
-			if after := traces(t); !slices.Equal(after, before) {
+			if after := hostState(t); !slices.Equal(after, before) {
 				t.Errorf("after the test:\n%q\nbefore:\n%q", after, before)
 			}
 			if left, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(dir)); len(left) > 0 || exists("/sys/fs/cgroup/"+filepath.Base(dir)) {
@@ -115,8 +115,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// inside returns what testCluster says: its folder and its namespaces.
-func inside(t *testing.T, out io.Reader) (dir string, spaces []string) {
+// readTestCluster returns the folder and the namespaces that testCluster prints.
+func readTestCluster(t *testing.T, out io.Reader) (dir string, spaces []string) {
 	t.Helper()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if f := strings.Fields(lines.Text()); len(f) > 2 && f[0] == "INSIDE" {
@@ -128,7 +128,7 @@ func inside(t *testing.T, out io.Reader) (dir string, spaces []string) {
 	return "", nil
 }
 
-// members returns the processes that are in one of the namespaces.
+// members returns the names of the processes that are in one of the namespaces.
 func members(t *testing.T, spaces []string) (names []string) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/ns/*")
@@ -147,8 +147,9 @@ func members(t *testing.T, spaces []string) (names []string) {
 	return names
 }
 
-// traces returns what a cluster might leave outside of its namespaces: mounts, network devices, files.
-func traces(t *testing.T) (all []string) {
+// hostState returns what a cluster might leave behind outside of its namespaces: mounts, network devices and
+// folders.
+func hostState(t *testing.T) (all []string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

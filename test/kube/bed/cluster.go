@@ -21,33 +21,33 @@ type Tier int
 // The tiers.
 const (
 	API  Tier = 1 << iota // etcd and the API server; no controllers
-	CRI                   // containerd, and the images; pods are made through CRI
-	node                  // the rest of a node
+	CRI                   // containerd and the images; tests create pods through CRI
+	node                  // the kubelet and the controllers
 	Node = API | CRI | node
 )
 
-// Dir has the files of the cluster, such as kubeconfigs. Everybody who is not root is kept out.
+// Dir is the folder for the files of the cluster, such as kubeconfigs. Only root may read it.
 const Dir = "/run/bed"
 
-// Cluster is a cluster of one node. Its programs are nil in tiers that have not got them.
+// Cluster is a cluster of one node. Programs are nil in tiers that do not have them.
 type Cluster struct {
 	Etcd, APIServer, ControllerManager, Scheduler, Containerd, Kubelet *Daemon
 
-	Config *rest.Config         // of an administrator; nil without an API server
-	Client kubernetes.Interface // the same
+	Config *rest.Config         // an administrator's; nil without an API server
+	Client kubernetes.Interface // an administrator's; nil without an API server
 }
 
-// shared is the cluster of all tests of a package.
+// shared is the cluster that all tests of a package share.
 var shared struct {
 	mu      sync.Mutex
 	cluster *Cluster
 	tier    Tier
 	err     error
-	names   int // of namespaces
+	names   int // counts generated names
 }
 
-// Up returns the cluster of this package's tests. It starts those parts that do not run yet. If
-// the test fails, the ends of all logs are in its own.
+// Up returns the cluster of this package's tests. It starts the parts of tier that do not run yet. If the
+// test fails, its log has the last lines of the programs' logs.
 func Up(t testing.TB, tier Tier) *Cluster {
 	t.Helper()
 	if os.Getenv(stageVar) != "tests" {
@@ -79,7 +79,7 @@ func Up(t testing.TB, tier Tier) *Cluster {
 // add starts parts of the cluster.
 func (c *Cluster) add(ctx context.Context, parts Tier) error {
 	start := time.Now()
-	lap := func(what string) { fmt.Printf("bed: %s after %.1f s\n", what, time.Since(start).Seconds()) }
+	progress := func(event string) { fmt.Printf("bed: %s after %.1f s\n", event, time.Since(start).Seconds()) }
 	if parts&API != 0 {
 		if err := c.beginControlPlane(); err != nil {
 			return err
@@ -89,24 +89,24 @@ func (c *Cluster) add(ctx context.Context, parts Tier) error {
 		if err := c.startContainerd(ctx); err != nil {
 			return err
 		}
-		lap("containerd has the images")
+		progress("containerd has the images")
 	}
 	if parts&API != 0 {
 		if err := c.APIServer.await(ctx); err != nil {
 			return err
 		}
-		lap("the API server is ready")
+		progress("the API server is ready")
 	}
 	if parts&node != 0 {
 		if err := c.startNode(ctx); err != nil {
 			return err
 		}
-		lap("the node is ready")
+		progress("the node is ready")
 	}
 	return nil
 }
 
-// daemons returns those that were started.
+// daemons returns the programs that were started.
 func (c *Cluster) daemons() (all []*Daemon) {
 	for _, d := range []*Daemon{c.Etcd, c.APIServer, c.ControllerManager, c.Scheduler, c.Containerd, c.Kubelet} {
 		if d != nil {
@@ -116,16 +116,16 @@ func (c *Cluster) daemons() (all []*Daemon) {
 	return all
 }
 
-// Group is the control group below which all pods have to be.
+// Group is the control group below which all pods must be.
 func Group() string { return "/" + filepath.Base(os.Getenv(dirVar)) }
 
-// Await returns when condition has returned true. It fails the test after a time that is much longer
-// than anything takes; what says what was awaited.
+// Await calls condition until it returns true. It fails the test after waitLimit; what describes the
+// condition in the message.
 func Await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); !condition(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); !condition(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", limit, what)
+			t.Fatalf("not within %v: %s", waitLimit, what)
 		}
 	}
 }

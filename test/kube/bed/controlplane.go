@@ -19,7 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// The addresses of the cluster, all inside of the network namespace.
+// The addresses of the cluster, all in its network namespace.
 const (
 	NodeIP    = "10.88.76.1"
 	ServiceIP = "10.96.0.1" // of the Service kubernetes
@@ -27,10 +27,10 @@ const (
 	etcd      = "http://127.0.0.1:2379"
 )
 
-// ca has the certificate of the API server, with that of its authority.
+// ca is the file with the certificates of the API server and its authority.
 const ca = Dir + "/pki/apiserver.crt"
 
-// users have static tokens.
+// users is the file of static tokens.
 const users = `admin-token,admin,admin,"system:masters"
 node-token,system:node:` + NodeName + `,node,"system:nodes"
 `
@@ -83,8 +83,8 @@ func (c *Cluster) beginControlPlane() error {
 
 // beginControllers starts the controller manager and the scheduler.
 func (c *Cluster) beginControllers() error {
-	// They may do everything. With service accounts of its own for each controller, the controller
-	// manager takes longer to start.
+	// Both run as admin. If each controller had its own service account, the controller manager would take
+	// longer to start.
 	flags := []string{"--kubeconfig=" + Kubeconfig("admin"), "--leader-elect=false", "--bind-address=127.0.0.1", "--kube-api-qps=500", "--kube-api-burst=500"}
 	c.ControllerManager = tool("kube-controller-manager", append(flags,
 		"--service-account-private-key-file="+Dir+"/pki/sa.key", "--root-ca-file="+ca)...)
@@ -112,7 +112,7 @@ func writeKubeconfig(file, token string) error {
 	}, file)
 }
 
-// writeKeys writes the keys that sign and verify the tokens of service accounts.
+// writeKeys writes the key pair that signs and verifies the tokens of service accounts.
 func writeKeys(private, public string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

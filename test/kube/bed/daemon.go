@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// limit is how long anything may take. It is only met when something is broken.
-const limit = 2 * time.Minute
+// waitLimit is the timeout of every wait. It is much longer than any of them takes.
+const waitLimit = 2 * time.Minute
 
 // Daemon is a program of the cluster, which tests may stop and start.
 type Daemon struct {
 	name  string
 	path  string
 	args  []string
-	ready func(ctx context.Context) error // nil: nobody waits for it
+	ready func(ctx context.Context) error // nil if it is ready at once
 
-	mu    sync.Mutex
-	cmd   *exec.Cmd     // nil if it was not started, or was stopped
-	ended chan struct{} // closed when cmd has ended
-	again time.Time     // when it was started, but for the first time
+	mu        sync.Mutex
+	cmd       *exec.Cmd     // nil if it was not started, or was stopped
+	ended     chan struct{} // closed when cmd has ended
+	restarted time.Time     // time of the last start, except the first one
 }
 
 // Start starts the program, and waits until it is ready.
@@ -55,7 +55,7 @@ func (d *Daemon) Kill(t testing.TB) {
 	d.end(syscall.SIGKILL)
 }
 
-// PID returns the number of the process, 0 if it does not run.
+// PID returns the process ID, or 0 if the program does not run.
 func (d *Daemon) PID() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,7 +65,7 @@ func (d *Daemon) PID() int {
 	return d.cmd.Process.Pid
 }
 
-// begin starts the program. It appends to its log.
+// begin starts the program. Its output is appended to its log.
 func (d *Daemon) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,18 +89,18 @@ func (d *Daemon) begin() error {
 		close(ended)
 	}()
 	if d.ended != nil {
-		d.again = time.Now()
+		d.restarted = time.Now()
 	}
 	d.cmd, d.ended = cmd, ended
 	return nil
 }
 
-// await returns when the program is ready, or will not be.
+// await waits until the program is ready. It returns an error if the program ends, or after waitLimit.
 func (d *Daemon) await(ctx context.Context) error {
 	d.mu.Lock()
 	ended := d.ended
 	d.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	for d.ready != nil {
 		err := d.ready(ctx)
@@ -118,7 +118,7 @@ func (d *Daemon) await(ctx context.Context) error {
 	return nil
 }
 
-// end sends a signal to the program, and SIGKILL 30 s later.
+// end sends a signal to the program and waits for its end. After 30 s it sends SIGKILL.
 func (d *Daemon) end(signal syscall.Signal) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,7 +144,7 @@ func (d *Daemon) tail() []byte {
 		return nil
 	}
 	lines := slices.DeleteFunc(bytes.SplitAfter(data, []byte("\n")), func(line []byte) bool {
-		// The kubelet says so every ten seconds, since /var/lib is a tmpfs.
+		// The kubelet logs this every ten seconds, because /var/lib is a tmpfs.
 		return bytes.Contains(line, []byte("cannot find filesystem info for device"))
 	})
 	return bytes.Join(lines[max(0, len(lines)-40):], nil)

@@ -16,16 +16,16 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// What is stored in etcd can be seen and changed while there is no API server. The keys are such as
+// Tests can read and change the objects in etcd while there is no API server. Keys look like
 // /registry/pods/NAMESPACE/NAME.
 
-// pair is a key with its value. JSON has both in base64.
+// pair is a key with its value. Both are base64 in JSON.
 type pair struct {
 	Key   []byte `json:"key"`
 	Value []byte `json:"value,omitempty"`
 }
 
-// askEtcd makes a request to the gateway of etcd. The caller closes the answer.
+// askEtcd sends a request to etcd's JSON gateway. The caller must close the answer.
 func askEtcd(ctx context.Context, path string, request any) (io.ReadCloser, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -47,7 +47,7 @@ func askEtcd(ctx context.Context, path string, request any) (io.ReadCloser, erro
 	return resp.Body, nil
 }
 
-// StorePod stores a pod as it is, as if an API server had.
+// StorePod writes a pod to etcd, unchecked. An API server that starts later serves it.
 func (c *Cluster) StorePod(t testing.TB, pod *corev1.Pod) {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -63,7 +63,7 @@ func (c *Cluster) StorePod(t testing.TB, pod *corev1.Pod) {
 	answer.Close()
 }
 
-// DropPod removes a pod from etcd at once, whatever it runs.
+// DropPod removes a pod from etcd at once, even if its containers run.
 func (c *Cluster) DropPod(t testing.TB, namespace, name string) {
 	t.Helper()
 	answer, err := askEtcd(t.Context(), "kv/deleterange", pair{Key: podKey(namespace, name)})
@@ -75,9 +75,9 @@ func (c *Cluster) DropPod(t testing.TB, namespace, name string) {
 
 func podKey(namespace, name string) []byte { return []byte("/registry/pods/" + namespace + "/" + name) }
 
-// WatchStored calls changed with each new state of the objects below a key such as /registry/pods/NAMESPACE/
-// until the end of the test, one after the other. The object is nil if it was deleted. It sees all of them,
-// also of the time without an API server.
+// WatchStored calls changed with each new state of the objects below a key such as
+// /registry/pods/NAMESPACE/, one after the other, until the end of the test. The object is nil if it was
+// deleted. WatchStored misses no state, even while there is no API server.
 func (c *Cluster) WatchStored(t testing.TB, prefix string, changed func(key string, object runtime.Object)) {
 	t.Helper()
 	type stored struct {

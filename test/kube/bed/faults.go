@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-// RebootNode ends the node as a loss of power does, and starts it again: no container is left, /run is
-// empty, and the boot has another ID. The API server goes on. It returns when the kubelet says that the
-// node is ready. Programs that a test has started outside of pods are not ended.
+// RebootNode simulates a power failure and a boot of the node: all containers are killed, the state in /run
+// is removed, and the boot ID changes. RebootNode returns when the kubelet has reported the node as ready.
+// The control plane and programs that a test has started outside of pods keep running.
 func (c *Cluster) RebootNode(t testing.TB) {
 	t.Helper()
 	c.Kubelet.Kill(t)
@@ -60,7 +60,7 @@ func containerProcesses() (pids []int, err error) {
 	return pids, err
 }
 
-// forgetContainers removes what a boot forgets: mounts, the files of /run, network devices. The
+// forgetContainers removes state that does not survive a boot: mounts, files in /run, network devices. The
 // network namespaces of pods end with their mounts.
 func forgetContainers() error {
 	return errors.Join(unmountBelow("/run", "/var/lib"),
@@ -68,14 +68,14 @@ func forgetContainers() error {
 		run("ip", "link", "delete", "bed0"))
 }
 
-// unmountBelow unmounts what is mounted below the folders.
+// unmountBelow unmounts all file systems below the folders.
 func unmountBelow(tops ...string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return err
 	}
 	lines := strings.Split(strings.TrimSpace(string(mounts)), "\n")
-	slices.Reverse(lines) // the last ones may be on others
+	slices.Reverse(lines) // later mounts may be below earlier ones
 	for _, line := range lines {
 		for _, top := range tops {
 			if dir := strings.Fields(line)[1]; strings.HasPrefix(dir, top+"/") {
@@ -86,7 +86,7 @@ func unmountBelow(tops ...string) error {
 	return err
 }
 
-// newBoot changes the ID of the boot, for those in the mount namespace.
+// newBoot changes the boot ID in the mount namespace.
 func newBoot() error {
 	const kernel = "/proc/sys/kernel/random/boot_id"
 	r := make([]byte, 16)
@@ -96,13 +96,13 @@ func newBoot() error {
 	if err := os.WriteFile(file, id, 0o444); err != nil {
 		return err
 	}
-	_ = syscall.Unmount(kernel, 0) // of an earlier boot
+	_ = syscall.Unmount(kernel, 0) // the mount of an earlier call
 	return syscall.Mount(file, kernel, "", syscall.MS_BIND, "")
 }
 
-// Drop drops packets up to the end of the test, or until the function that it returns is called. The
-// rule is one of nft without its verdict, as `ip daddr 10.88.77.2 tcp dport 8080`. It is for packets that
-// processes of the node send; packets of pods are those that the node forwards or receives.
+// Drop drops packets until undo is called or the test ends. rule is a rule of nft without its verdict, such
+// as `ip daddr 10.88.77.2 tcp dport 8080`. It applies to packets that the node sends, receives and
+// forwards, so to the packets of its processes and of its pods.
 func Drop(t testing.TB, rule string) (undo func()) {
 	t.Helper()
 	shared.mu.Lock()

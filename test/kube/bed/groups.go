@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// hierarchies returns the roots of the control groups: one of version 2, or one for some controllers
-// of version 1 each.
+// hierarchies returns the mount points of the control groups: one for version 2, or several for version 1,
+// each with some controllers.
 func hierarchies() (roots []string, err error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	for line := range strings.Lines(string(mounts)) {
@@ -34,7 +34,8 @@ func makeGroups(name string) error {
 	return err
 }
 
-// removeGroups removes groups with all below them. Their processes have ended.
+// removeGroups removes the group in each hierarchy, with all groups below it. Its processes must have
+// ended.
 func removeGroups(name string) error {
 	roots, err := hierarchies()
 	for _, root := range roots {
@@ -43,8 +44,8 @@ func removeGroups(name string) error {
 	return err
 }
 
-// removeGroup removes a group with all below it. The kernel lets go of one a little after its last
-// process has ended.
+// removeGroup removes a group with all groups below it. It retries for 10 s, because the kernel releases a
+// group some time after its last process has ended.
 func removeGroup(top string) error {
 	var dirs []string
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {

@@ -21,10 +21,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// The images of the cluster. Nothing can be pulled.
+// The images of the cluster. The cluster cannot pull others.
 const (
 	AppImage    = "prober.test/app:1"   // test/kube/testapp as /app
-	PauseImage  = "prober.test/pause:1" // of sandboxes
+	PauseImage  = "prober.test/pause:1" // the sandbox image
 	ProberImage = "localhost/prober:bed"
 )
 
@@ -44,7 +44,7 @@ func buildImages() (archives []string, err error) {
 	return archives, nil
 }
 
-// goBuild builds the program in a folder below that of this module. There is no network.
+// goBuild builds the program in folder, which is relative to this module. There is no network.
 func goBuild(file, folder string) error {
 	module, err := moduleDir()
 	if err != nil {
@@ -59,7 +59,7 @@ func goBuild(file, folder string) error {
 	return nil
 }
 
-// writeImage writes an image of one program, which is /app in it, as docker save does.
+// writeImage writes an image with one program as /app, in the format of docker save.
 func writeImage(archive, ref, program string) error {
 	layer, err := layerOf(program)
 	if err != nil {
@@ -85,7 +85,7 @@ func writeImage(archive, ref, program string) error {
 	return tarball.WriteToFile(archive, tag, image)
 }
 
-// layerOf returns a layer with a program.
+// layerOf returns a layer with a program as /app, and /tmp.
 func layerOf(program string) (v1.Layer, error) {
 	data, err := os.ReadFile(program)
 	if err != nil {
@@ -110,7 +110,7 @@ func layerOf(program string) (v1.Layer, error) {
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
 }
 
-// importImage imports the archive of an image into containerd, where the kubelet finds it.
+// importImage imports the archive of an image into the namespace of containerd that the kubelet uses.
 func importImage(archive string, flags ...string) error {
 	return run("ctr", append(append([]string{"--namespace=k8s.io", "images", "import"}, flags...), archive)...)
 }

@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// The same program runs three times: as go test starts it, as PID 1 of the namespaces, and there as
-// the tests.
+// The same program runs in three stages: started by go test, as PID 1 of the namespaces, and as the tests
+// in the namespaces.
 const (
 	stageVar = "PROBER_KUBE_STAGE" // "", "init" or "tests"
 	dirVar   = "PROBER_KUBE_DIR"   // folder of the logs; its base is the name of the control group
@@ -27,19 +27,19 @@ const (
 // NodeName is the name of the node, and its host name.
 const NodeName = "node-1"
 
-// Main runs the tests of a package in namespaces of their own: a TestMain calls it. It does not
-// return. The logs of all programs are kept if a test fails.
+// Main runs the tests of a package in new namespaces. A TestMain calls it. It does not return. If a test
+// fails, the logs of all programs are kept.
 func Main(m *testing.M) {
 	switch os.Getenv(stageVar) {
 	case "":
-		code, err := outside()
+		code, err := startNamespaces()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "bed:", err)
 			code = max(code, 1)
 		}
 		os.Exit(code)
 	case "init":
-		code, err := first()
+		code, err := runInit()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "bed:", err)
 			code = max(code, 1)
@@ -49,11 +49,11 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// outside starts PID 1 of new namespaces, and waits for its end. PID 1 holds the end of a pipe, which
-// is closed when this process ends in whatever way.
-func outside() (int, error) {
+// startNamespaces starts PID 1 of new namespaces, and waits for its end. PID 1 has the read end of a pipe,
+// and so learns when this process ends, even if it is killed.
+func startNamespaces() (int, error) {
 	if os.Getuid() != 0 {
-		return 1, errors.New("the tests make namespaces, which needs root")
+		return 1, errors.New("the tests create namespaces and need root")
 	}
 	tools, err := buildTools()
 	if err != nil {
@@ -73,7 +73,7 @@ func outside() (int, error) {
 	cmd.Env = append(os.Environ(), stageVar+"=init", dirVar+"="+dir, toolsVar+"="+tools)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdout, os.Stderr, []*os.File{alive}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid:    true, // Ctrl-C reaches this process alone
+		Setpgid:    true, // Ctrl-C reaches only this process
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 	}
 	if err := cmd.Start(); err != nil {
@@ -86,11 +86,11 @@ func outside() (int, error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// first is PID 1 of the namespaces. It runs the tests, and ends all processes after them, or when the
+// runInit is PID 1 of the namespaces. It runs the tests. It kills all processes after them, or when the
 // process that started it has ended.
-func first() (code int, err error) {
+func runInit() (code int, err error) {
 	dir := os.Getenv(dirVar)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE) // survive them
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE) // ignore them
 	var abandoned atomic.Bool
 	go func() {
 		_, _ = io.ReadAll(os.NewFile(3, "alive"))
@@ -108,9 +108,9 @@ func first() (code int, err error) {
 	return code, errors.Join(err, os.RemoveAll(dir))
 }
 
-// runTests runs the tests, and returns their exit code. Their pods are in control groups of a name.
+// runTests runs the tests, and returns their exit code. group is the control group of their pods.
 func runTests(group string) (int, error) {
-	program, err := os.Executable() // before /proc is another
+	program, err := os.Executable() // before enter mounts another /proc
 	if err != nil {
 		return 1, err
 	}
@@ -124,8 +124,8 @@ func runTests(group string) (int, error) {
 	return reap(tests.Pid), nil
 }
 
-// reap waits for the end of children, those of other processes that have ended too, up to the end of
-// the process pid, or of all. It returns the exit code of that process.
+// reap waits for child processes, including orphans that PID 1 has adopted, until the process pid has
+// ended. It returns its exit code. If pid is -1, it waits for all of them and returns 0.
 func reap(pid int) int {
 	for {
 		var status syscall.WaitStatus
@@ -141,9 +141,10 @@ func reap(pid int) int {
 	}
 }
 
-// enter gives the namespaces what the programs expect.
+// enter prepares the namespaces for the programs: mounts, the host name and the address of the node.
 func enter() error {
-	// As on a node that runs systemd, mounts are shared with the namespaces of pods, and with no other.
+	// As on a node with systemd, mounts propagate to the namespaces of pods. They do not propagate to the
+	// host.
 	for _, flags := range []uintptr{syscall.MS_PRIVATE, syscall.MS_SHARED} {
 		if err := syscall.Mount("", "/", "", syscall.MS_REC|flags, ""); err != nil {
 			return fmt.Errorf("propagation of mounts: %w", err)
@@ -153,7 +154,8 @@ func enter() error {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	folders := []string{"/run", "/var/lib", "/var/log"}
-	// A mount there, such as /run/netns by `ip netns`, would be hidden, and no reboot could unmount it.
+	// Another mount below them, such as /run/netns by `ip netns`, would be hidden, and RebootNode could not
+	// unmount it.
 	if err := unmountBelow(folders...); err != nil {
 		return err
 	}
@@ -183,7 +185,7 @@ func moduleDir() (string, error) {
 	return dir, err
 }
 
-// buildTools builds what is missing of Kubernetes, while there is a network, and returns the folder.
+// buildTools builds the missing programs of Kubernetes, while there is a network. It returns their folder.
 func buildTools() (string, error) {
 	module, err := moduleDir()
 	if err != nil {
@@ -198,10 +200,10 @@ func buildTools() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// run runs a command. The error has its output.
+// run runs a command. The error includes its output.
 func run(name string, args ...string) error { return runInput("", name, args...) }
 
-// runInput runs a command with input. The error has its output.
+// runInput runs a command with input. The error includes its output.
 func runInput(input, name string, args ...string) error {
 	cmd := exec.Command(find(name), args...)
 	cmd.Stdin = strings.NewReader(input)

@@ -18,7 +18,7 @@ import (
 // CRISocket is the socket of containerd.
 const CRISocket = "/run/containerd/containerd.sock"
 
-// containerd 2 reads this as well. Without CAP_SYS_RESOURCE, no process may have a lower
+// containerd 2 reads this version too. Without CAP_SYS_RESOURCE, a process cannot have a lower
 // oom_score_adj than its parent.
 const containerdConfig = `version = 2
 [plugins."io.containerd.internal.v1.opt"]
@@ -31,19 +31,19 @@ const containerdConfig = `version = 2
     conf_dir = "` + Dir + `/cni"
 `
 
-// Pods reach themselves through the bridge (hairpinMode).
+// With hairpinMode, a pod can reach its own address through the bridge.
 const network = `{"cniVersion": "1.0.0", "name": "bed", "plugins": [{"type": "bridge", "bridge": "bed0", "isGateway": true,
 	"hairpinMode": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.77.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 `
 
-// Pods reach the API server by its Service, without kube-proxy.
+// These rules replace kube-proxy for the Service of the API server.
 const service = `table ip bed_service {
 	chain prerouting { type nat hook prerouting priority -100; ip daddr ` + ServiceIP + ` tcp dport 443 dnat to ` + NodeIP + `:6443; }
 	chain output { type nat hook output priority -100; ip daddr ` + ServiceIP + ` tcp dport 443 dnat to ` + NodeIP + `:6443; }
 }
 `
 
-// A kubelet with the usual paths. It evicts nothing, since the disk of the machine is not the cluster's.
+// The kubelet uses its usual paths. It evicts no pods, because the disk of the machine is not the cluster's.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 containerRuntimeEndpoint: unix://` + CRISocket + `
@@ -66,7 +66,7 @@ imageGCHighThresholdPercent: 100
 nodeStatusUpdateFrequency: 2s
 `
 
-// startContainerd starts containerd, and imports the images of tests.
+// startContainerd starts containerd, and imports the images of the tests.
 func (c *Cluster) startContainerd(ctx context.Context) error {
 	err := errors.Join(
 		os.MkdirAll(Dir+"/cni", 0o700),
@@ -95,14 +95,14 @@ func (c *Cluster) startContainerd(ctx context.Context) error {
 	return nil
 }
 
-// find returns the path of a program, also where only root looks for programs.
+// find returns the path of a program in PATH, /usr/sbin or /sbin. If there is none, it returns the name.
 func find(name string) string {
 	for _, dir := range append(strings.Split(os.Getenv("PATH"), ":"), "/usr/sbin", "/sbin") {
 		if path, err := exec.LookPath(dir + "/" + name); err == nil {
 			return path
 		}
 	}
-	return name // the error is that of its start
+	return name // starting it returns the error
 }
 
 // startNode starts the controllers and the kubelet, and returns when pods can be scheduled.
@@ -117,13 +117,13 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		return err
 	}
 	c.Kubelet = tool("kubelet", "--config="+Dir+"/kubelet.yaml", "--kubeconfig="+Kubeconfig("node"), "--hostname-override="+NodeName, "--node-ip="+NodeIP,
-		"--maximum-dead-containers-per-container=20") // it keeps their logs, which tests read
+		"--maximum-dead-containers-per-container=20") // keep their logs, which tests read
 	c.Kubelet.ready = func(ctx context.Context) error {
 		node, err := c.Client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		return nodeReady(node, c.Kubelet.again)
+		return nodeReady(node, c.Kubelet.restarted)
 	}
 	if err := c.Kubelet.begin(); err != nil {
 		return err
@@ -131,11 +131,12 @@ func (c *Cluster) startNode(ctx context.Context) error {
 	return c.Kubelet.await(ctx)
 }
 
-// nodeReady returns nil if pods can be scheduled to the node, as its kubelet has said after a time.
+// nodeReady returns nil if pods can be scheduled to the node, according to a heartbeat of its kubelet that is
+// later than after.
 func nodeReady(node *corev1.Node, after time.Time) error {
 	for _, c := range node.Status.Conditions {
-		said := c.LastHeartbeatTime.After(after) // which is the begin of a second
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && said && len(node.Spec.Taints) == 0 {
+		recent := c.LastHeartbeatTime.After(after) // in whole seconds
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && recent && len(node.Spec.Taints) == 0 {
 			return nil
 		}
 	}

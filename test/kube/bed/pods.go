@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Namespace makes a namespace of its own for a test. Its pods are deleted at the end of the test.
+// Namespace creates a namespace for a test, and deletes it at the end of the test.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	shared.mu.Lock()
@@ -31,7 +31,7 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A controller would make it, later, and there is none in the tier API. Pods need it.
+	// Pods need this account. A controller would create it later, but the tier API has no controllers.
 	_, err = core.ServiceAccounts(name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
@@ -46,13 +46,13 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	return name
 }
 
-// cleanupContext returns a context for the end of a test, when that of the test has ended.
+// cleanupContext returns a context for cleanups: the context of the test has ended then.
 func cleanupContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), limit)
+	return context.WithTimeout(context.Background(), waitLimit)
 }
 
-// Pod returns a pod of the app of the tests, which has to be created. Its environment is that of
-// test/kube/testapp. It is bound to the node.
+// Pod returns a pod that runs test/kube/testapp with an environment, bound to the node. It does not create
+// the pod.
 func Pod(name string, environment map[string]string) *corev1.Pod {
 	app := corev1.Container{Name: "app", Image: AppImage, ImagePullPolicy: corev1.PullNever}
 	for _, key := range slices.Sorted(maps.Keys(environment)) {
@@ -79,7 +79,7 @@ func (c *Cluster) Create(t testing.TB, namespace string, pod *corev1.Pod) *corev
 	return pod
 }
 
-// AwaitPod returns a pod when condition is true of it.
+// AwaitPod waits until condition is true for a pod, and returns the pod.
 func (c *Cluster) AwaitPod(t testing.TB, namespace, name, what string, condition func(pod *corev1.Pod) bool) (pod *corev1.Pod) {
 	t.Helper()
 	defer func() {
@@ -98,16 +98,16 @@ func (c *Cluster) AwaitPod(t testing.TB, namespace, name, what string, condition
 	return pod
 }
 
-// Is returns a condition for AwaitPod: a condition of the pod has a status.
-func Is(kind corev1.PodConditionType, status corev1.ConditionStatus) func(*corev1.Pod) bool {
+// HasCondition returns a function for AwaitPod that reports whether a condition of the pod has a status.
+func HasCondition(kind corev1.PodConditionType, status corev1.ConditionStatus) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == status })
 	}
 }
 
-// Says returns whether a pod has a condition of a kind whose message contains a text. Before an app listens, its
-// conditions have another message.
-func Says(kind corev1.PodConditionType, text string) func(*corev1.Pod) bool {
+// HasMessage returns a function for AwaitPod that reports whether the message of a condition of the pod
+// contains text. Until an app listens, its conditions have another message.
+func HasMessage(kind corev1.PodConditionType, text string) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == kind && strings.Contains(c.Message, text)
@@ -115,9 +115,9 @@ func Says(kind corev1.PodConditionType, text string) func(*corev1.Pod) bool {
 	}
 }
 
-// Get asks an app of the tests by HTTP, until it answers: a pod is ready before its app listens, unless
-// it has a probe. It returns the status code.
-func Get(t testing.TB, url string) (code int) {
+// HTTPStatus sends GET requests to a testapp until it answers, and returns the status code. A pod without a
+// probe is ready before its app listens.
+func HTTPStatus(t testing.TB, url string) (code int) {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	Await(t, "an answer of "+url, func() bool {
@@ -131,10 +131,9 @@ func Get(t testing.TB, url string) (code int) {
 	return code
 }
 
-// ConditionPatch returns a strategic merge patch of pods/status that sets a condition of a pod, and
-// leaves the others alone.
+// ConditionPatch returns a strategic merge patch of pods/status that sets one condition of a pod.
 func ConditionPatch(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus) []byte {
-	patch, _ := json.Marshal(map[string]any{ // maps of texts
+	patch, _ := json.Marshal(map[string]any{ // cannot fail
 		"metadata": map[string]any{"uid": pod.UID},
 		"status":   map[string]any{"conditions": []map[string]any{{"type": kind, "status": status, "lastTransitionTime": metav1.Now()}}},
 	})

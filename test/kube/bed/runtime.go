@@ -13,7 +13,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// dialRuntime returns a client of containerd. The caller closes the connection.
+// dialRuntime returns a client of containerd. The caller must close the connection.
 func dialRuntime() (cri.RuntimeServiceClient, *grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("unix://"+CRISocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -33,7 +33,7 @@ func runtimeReady(ctx context.Context) error {
 	return err
 }
 
-// RuntimeClient returns a client of containerd.
+// RuntimeClient returns a client of containerd, which is closed at the end of the test.
 func RuntimeClient(t testing.TB) cri.RuntimeServiceClient {
 	t.Helper()
 	client, conn, err := dialRuntime()
@@ -44,15 +44,15 @@ func RuntimeClient(t testing.TB) cri.RuntimeServiceClient {
 	return client
 }
 
-// Sandbox is a pod that a test has made through CRI.
+// Sandbox is a pod that a test has created through CRI.
 type Sandbox struct {
 	ID     string
 	Config *cri.PodSandboxConfig
 	IP     string // "" in the network of the node
 }
 
-// RunSandbox makes a pod, with labels as of a kubelet, up to the end of the test. Its network is
-// one of its own, or that of the node.
+// RunSandbox creates a pod with the labels that a kubelet sets. It removes the pod at the end of the test.
+// If network is set, the pod has its own network namespace; otherwise it uses the node's.
 func RunSandbox(t testing.TB, client cri.RuntimeServiceClient, pod string, network bool) *Sandbox {
 	t.Helper()
 	uid := fmt.Sprint("uid-", time.Now().UnixNano())
@@ -95,8 +95,8 @@ func RunSandbox(t testing.TB, client cri.RuntimeServiceClient, pod string, netwo
 	return s
 }
 
-// RunContainer starts the app of the tests in a pod, and returns the ID of the container. Attempt
-// is the number of earlier starts, for the kubelet.
+// RunContainer starts test/kube/testapp in a pod, and returns the ID of the container. attempt is the
+// number of earlier starts, as the kubelet counts them.
 func RunContainer(t testing.TB, client cri.RuntimeServiceClient, s *Sandbox, name string, attempt uint32, environment map[string]string) string {
 	t.Helper()
 	config := &cri.ContainerConfig{

@@ -16,8 +16,9 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// TestLivenessBesideKubelet has the kubelet restart apps that fail by schedules, and the agent observe them.
-// For each restart, both must have decided a failure by the answers that they got, within a period.
+// TestLivenessBesideKubelet runs apps that fail by schedules. The kubelet restarts them, and the agent
+// observes them. For each restart, both must have decided a failure from the answers that they got, within
+// a period.
 func TestLivenessBesideKubelet(t *testing.T) {
 	const live = "prober.dev/live"
 	c := bed.Up(t, bed.Node)
@@ -28,7 +29,7 @@ func TestLivenessBesideKubelet(t *testing.T) {
 	for n := range *schedules {
 		w := newTwin("liveness", *seed+uint64(n), n%3, func(pod *corev1.Pod, probe *corev1.Probe) {
 			pod.Spec.Containers[0].LivenessProbe = probe
-			// The app answers on while it ends, so that the agent sees as many failures as the kubelet.
+			// The app keeps answering after SIGTERM, so that the agent gets as many failures as the kubelet.
 			env := &pod.Spec.Containers[0].Env
 			*env = append(*env, corev1.EnvVar{Name: "TERM_DELAY", Value: "3s"}, corev1.EnvVar{Name: "SICK_ON_TERM", Value: "1"})
 			pod.Spec.TerminationGracePeriodSeconds = new(int64(10))
@@ -39,33 +40,33 @@ func TestLivenessBesideKubelet(t *testing.T) {
 	<-time.After(*lasting)
 	var o restarts
 	for _, w := range twins {
-		c.AwaitPod(t, ns, w.Name, "restarted once at least", func(*corev1.Pod) bool { return len(answersOf(t, w.Pod, "kubelet")) > 1 })
-		o.add(t, w, func() []change { return watch.of(w.Name, live) })
+		c.AwaitPod(t, ns, w.Name, "restarted at least once", func(*corev1.Pod) bool { return len(answersOf(t, w.Pod, "kubelet")) > 1 })
+		o.add(t, w, func() []change { return watch.changesOf(w.Name, live) })
 	}
 	t.Logf("%d restarts of %d pods, %d of apps that did not listen yet, %d excused for irregular attempts", len(o.decided), len(twins), o.early, o.excused)
-	t.Log("kubelet, from the answer that decides to SIGTERM:       ", spread(o.kubelet))
-	t.Log("prober,  from the answer that decides to the condition: ", spread(o.ours))
-	t.Log("prober after the kubelet, decided:                      ", spread(o.decided))
+	t.Log("kubelet, from the deciding answer to SIGTERM:       ", spread(o.kubelet))
+	t.Log("prober,  from the deciding answer to the condition: ", spread(o.ours))
+	t.Log("prober after the kubelet, decided:                  ", spread(o.decided))
 	if 2*len(o.decided) < len(twins) || 4*o.excused > len(twins) {
 		t.Error("too few restarts can be compared")
 	}
 }
 
-// restarts is what was measured of them.
+// restarts has the measurements of all restarts.
 type restarts struct {
 	early, excused int
-	kubelet, ours  []time.Duration // from the answer that decides to SIGTERM, and to the condition
-	decided        []time.Duration // by the agent after the kubelet
+	kubelet, ours  []time.Duration // from the deciding answer to SIGTERM, and to the condition
+	decided        []time.Duration // from the kubelet's deciding answer to the agent's
 }
 
-// add compares the restarts of a pod with what the agent has told.
-func (o *restarts) add(t *testing.T, w *twin, told func() []change) {
+// add compares the restarts of a pod with the changes of its condition, which shown returns.
+func (o *restarts) add(t *testing.T, w *twin, shown func() []change) {
 	t.Helper()
-	kills, asked, seen := terminations(t, w.Pod), answersOf(t, w.Pod, "kubelet"), answersOf(t, w.Pod, "prober")
+	kills, toKubelet, toAgent := terminations(t, w.Pod), answersOf(t, w.Pod, "kubelet"), answersOf(t, w.Pod, "prober")
 	var expected []change
-	for start := range min(len(asked)-1, len(kills), len(seen)) {
+	for start := range min(len(toKubelet)-1, len(kills), len(toAgent)) {
 		failed := -1 // index of the first failure of this start
-		for _, e := range decide(seen[start], w.failures, 1) {
+		for _, e := range decide(toAgent[start], w.failures, 1) {
 			if n := len(expected); e.to != (n > 0 && expected[n-1].to) {
 				expected = append(expected, e)
 				if failed < 0 && !e.to {
@@ -73,28 +74,28 @@ func (o *restarts) add(t *testing.T, w *twin, told func() []change) {
 				}
 			}
 		}
-		text := fmt.Sprintf("%s, threshold %d, start %d\nkubelet %s\nprober  %s", w.Name, w.failures, start, marks(asked[start]), marks(seen[start]))
-		decided := decide(asked[start], w.failures, 1)
+		text := fmt.Sprintf("%s, threshold %d, start %d\nkubelet %s\nprober  %s", w.Name, w.failures, start, marks(toKubelet[start]), marks(toAgent[start]))
+		decided := decide(toKubelet[start], w.failures, 1)
 		switch {
-		case len(asked[start]) < w.failures || !slices.ContainsFunc(asked[start], func(a answer) bool { return a.ok }):
+		case len(toKubelet[start]) < w.failures || !slices.ContainsFunc(toKubelet[start], func(a answer) bool { return a.ok }):
 			o.early++
 			return
 		case len(decided) != 2 || failed < 0:
-			t.Error("no failure follows from the answers: " + text)
+			t.Error("the answers do not lead to a failure: " + text)
 			return
 		}
-		bed.Await(t, "the condition of "+w.Name, func() bool { return len(told()) > failed })
-		is, between := told()[failed], expected[failed].at.Sub(decided[1].at)
+		bed.Await(t, "the condition of "+w.Name, func() bool { return len(shown()) > failed })
+		got, between := shown()[failed], expected[failed].at.Sub(decided[1].at)
 		o.kubelet = append(o.kubelet, kills[start].Sub(decided[1].at))
-		o.ours = append(o.ours, is.at.Sub(expected[failed].at))
+		o.ours = append(o.ours, got.at.Sub(expected[failed].at))
 		o.decided = append(o.decided, between)
-		if is.to || is.at.Before(expected[failed].at) {
-			t.Errorf("told%s, and what follows from the answers is%s: %s", times(told()), times(expected), text)
+		if got.to || got.at.Before(expected[failed].at) {
+			t.Errorf("shown%s, want%s: %s", times(shown()), times(expected), text)
 		}
 		if between.Abs() <= period+300*time.Millisecond {
 			continue
 		}
-		if irregular(asked[start])+irregular(seen[start]) == 0 {
+		if irregular(toKubelet[start])+irregular(toAgent[start]) == 0 {
 			t.Errorf("decided %v apart: %s", between, text)
 			continue
 		}
@@ -103,7 +104,7 @@ func (o *restarts) add(t *testing.T, w *twin, told func() []change) {
 	}
 }
 
-// terminations returns when the starts of the container of a pod got SIGTERM, for all of them but the last.
+// terminations returns when the container of a pod got SIGTERM, for each of its starts except the last.
 func terminations(t *testing.T, pod *corev1.Pod) (all []time.Time) {
 	t.Helper()
 	for n := 0; ; n++ {

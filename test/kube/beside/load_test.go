@@ -27,12 +27,12 @@ import (
 )
 
 var (
-	pods     = flag.Int("pods", many, "pods of the load")
+	pods     = flag.Int("pods", maxPods, "number of pods of the load")
 	measured = flag.Duration("measured", time.Minute, "how long each load is measured")
 	profiles = flag.String("profiles", "", "folder for profiles of the agent")
 )
 
-// The annotations of the load: three probes a pod, once a second.
+// The annotations of the load: three probes in each pod, with a period of 1 s.
 const (
 	builtins = `app:
   readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
@@ -48,8 +48,8 @@ side:
 `
 )
 
-// BenchmarkLoad measures the kubelet with pods that it does not probe, the agent that probes the same pods, and
-// the kubelet with equal pods that it probes. It takes ten minutes: -benchtime 1x.
+// BenchmarkLoad measures the kubelet with pods that it does not probe, the agent with probes of the same
+// pods, and the kubelet with probes of equal pods. It takes ten minutes: use -benchtime 1x.
 func BenchmarkLoad(t *testing.B) {
 	c := bed.Up(t, bed.Node)
 	ns := c.Namespace(t)
@@ -72,16 +72,17 @@ func BenchmarkLoad(t *testing.B) {
 		for _, w := range writes {
 			kinds[w.Verb+" "+w.Resource]++
 		}
-		fmt.Printf("writes of the agent in all: %v, the last %v before its end\n", kinds, time.Since(writes[len(writes)-1].Received).Round(time.Second))
+		fmt.Printf("all writes of the agent: %v, the last %v before its end\n", kinds, time.Since(writes[len(writes)-1].Received).Round(time.Second))
 	}
 
 	c.Kubectl(t, "-n", ns, "delete", "pods", "--all", "--timeout=5m")
 	createLoad(t, c, ns, true)
-	probed := m.measure(t, "the kubelet, which probes", nil)
+	probed := m.measure(t, "the kubelet, with probes", nil)
 	fmt.Printf("the kubelet's probes: %.3f cores in the kubelet\n", probed-rest)
 }
 
-// createLoad creates the pods, and waits until they are ready.
+// createLoad creates the pods, and waits until they are ready. If kubelet is set, the kubelet probes them;
+// otherwise the agent does.
 func createLoad(t testing.TB, c *bed.Cluster, ns string, kubelet bool) {
 	t.Helper()
 	start := time.Now()
@@ -101,7 +102,7 @@ func createLoad(t testing.TB, c *bed.Cluster, ns string, kubelet bool) {
 		c.Create(t, ns, pod)
 	}
 	for n := range *pods {
-		c.AwaitPod(t, ns, fmt.Sprint("load-", n), "ready", bed.Is(corev1.ContainersReady, corev1.ConditionTrue))
+		c.AwaitPod(t, ns, fmt.Sprint("load-", n), "ready", bed.HasCondition(corev1.ContainersReady, corev1.ConditionTrue))
 	}
 	fmt.Printf("%d pods were ready after %v\n", *pods, time.Since(start).Round(time.Second))
 }
@@ -111,15 +112,16 @@ type meter struct {
 	cluster *bed.Cluster
 }
 
-// measure logs what the processes take while nothing changes, and returns the cores of the kubelet.
-func (m *meter) measure(t testing.TB, what string, agent *bed.Agent) (kubelet float64) {
+// measure prints the processor time and memory of the processes while nothing changes. It returns the number
+// of cores that the kubelet used.
+func (m *meter) measure(t testing.TB, load string, agent *bed.Agent) (kubelet float64) {
 	t.Helper()
-	<-time.After(20 * time.Second) // everything has come to rest
+	<-time.After(20 * time.Second) // until nothing changes
 	names, pids := []string{"kubelet", "containerd", "kube-apiserver"}, []int{m.cluster.Kubelet.PID(), m.cluster.Containerd.PID(), m.cluster.APIServer.PID()}
 	if agent != nil {
 		names, pids = append(names, "agent"), append(pids, agent.PID())
 	}
-	probers := []*bed.Agent{nil} // the kubelet
+	probers := []*bed.Agent{nil} // nil is the kubelet
 	if agent != nil {
 		probers = append(probers, agent)
 	}
@@ -130,12 +132,12 @@ func (m *meter) measure(t testing.TB, what string, agent *bed.Agent) (kubelet fl
 	before := m.cores(t, pids)
 	start := time.Now()
 	if agent != nil && *profiles != "" {
-		fetchProfile(t, agent, strings.ReplaceAll(what, " ", "-"), *measured-5*time.Second)
+		fetchProfile(t, agent, strings.ReplaceAll(load, " ", "-"), *measured-5*time.Second)
 	}
 	<-time.After(time.Until(start.Add(*measured)))
 	after, seconds := m.cores(t, pids), time.Since(start).Seconds()
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s, %d pods, %.0f s:", what, *pods, seconds)
+	fmt.Fprintf(&text, "%s, %d pods, %.0f s:", load, *pods, seconds)
 	for i, name := range names {
 		cores := (after[i] - before[i]).Seconds() / seconds
 		if name == "kubelet" {
@@ -147,7 +149,7 @@ func (m *meter) measure(t testing.TB, what string, agent *bed.Agent) (kubelet fl
 		n := attemptsOf(t, p)
 		fmt.Fprintf(&text, "\n\t%s: %.1f attempts a second, %.0f failed", []string{"kubelet", "agent"}[i], (n.all-counts[i].all)/seconds, n.failed-counts[i].failed)
 	}
-	fmt.Println(text.String()) // the log of a benchmark is cut
+	fmt.Println(text.String()) // go test truncates the log of a benchmark
 	return kubelet
 }
 
@@ -173,7 +175,7 @@ func (m *meter) cores(t testing.TB, pids []int) (all []time.Duration) {
 	return all
 }
 
-// memory returns the resident memory of a process.
+// memory describes the resident memory of a process.
 func memory(t testing.TB, pid int) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
@@ -191,23 +193,23 @@ func memory(t testing.TB, pid int) string {
 	return strings.Join(parts, ", ")
 }
 
-// local connects to the socket of an agent.
-func local(agent *bed.Agent) *http.Client {
+// socketClient returns a client for the Unix socket of an agent.
+func socketClient(agent *bed.Agent) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", agent.Socket)
 	}}}
 }
 
-// attempts are the counts of a prober.
+// attempts counts the attempts of an agent or of the kubelet.
 type attempts struct{ all, failed float64 }
 
-// attemptsOf returns how many attempts an agent has made since its start; nil is the kubelet. Both have
-// the same metric.
+// attemptsOf returns the number of attempts of an agent since its start, or of the kubelet if agent is nil.
+// Both have the same metric.
 func attemptsOf(t testing.TB, agent *bed.Agent) (n attempts) {
 	t.Helper()
 	c, url := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}, "https://"+bed.NodeIP+":10250/metrics/probes"
 	if agent != nil {
-		c, url = local(agent), "http://localhost/metrics"
+		c, url = socketClient(agent), "http://localhost/metrics"
 	}
 	resp, err := c.Get(url)
 	if err != nil {
@@ -235,11 +237,11 @@ func attemptsOf(t testing.TB, agent *bed.Agent) (n attempts) {
 	return n
 }
 
-// fetchProfile writes a profile of the agent's processor time, and one of its memory.
+// fetchProfile writes profiles of the agent's processor time, memory and goroutines.
 func fetchProfile(t testing.TB, agent *bed.Agent, name string, during time.Duration) {
 	t.Helper()
 	for kind, query := range map[string]string{"heap": "heap?gc=1", "allocs": "allocs", "goroutine": "goroutine", "cpu": fmt.Sprintf("profile?seconds=%.0f", during.Seconds())} {
-		resp, err := local(agent).Get("http://localhost/debug/pprof/" + query)
+		resp, err := socketClient(agent).Get("http://localhost/debug/pprof/" + query)
 		if err != nil {
 			t.Fatal(err)
 		}

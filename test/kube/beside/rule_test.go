@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// answer is what an app has answered to a probe.
+// answer is an app's answer to an attempt.
 type answer struct {
 	at time.Time
 	ok bool
 }
 
-// change is a change of a decided result, or of what tells it.
+// change is a change of a decided result, or of the condition that shows it.
 type change struct {
 	at time.Time
 	to bool
 }
 
-// decide returns the changes that follow from answers, by the documented rule of thresholds: a container
-// is not ready first, and the result changes after so many equal answers in a row that differ from it.
+// decide returns the changes that answers lead to by the documented threshold rule: a container is not ready
+// at first, and its result changes after failures or successes equal answers in a row that differ from it.
 func decide(answers []answer, failures, successes int) (changes []change) {
 	for i, a := range answers {
 		need := failures

@@ -20,62 +20,63 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 9, "schedules of failures, each for a pod")
-	batch     = flag.Int("batch", 25, "pods at the same time")
-	seed      = flag.Uint64("seed", 1, "of the first schedule")
-	record    = flag.String("record", "", "file for the answers and changes, which test/oracle has as testdata/recorded.json")
+	schedules = flag.Int("schedules", 9, "number of schedules of failures, each for one pod")
+	batch     = flag.Int("batch", 25, "number of pods at the same time")
+	seed      = flag.Uint64("seed", 1, "seed of the first schedule")
+	record    = flag.String("record", "", "file for the answers and changes, for test/oracle/testdata/recorded.json")
 	lasting   = flag.Duration("lasting", 20*time.Second, "how long the apps fail by their schedules")
 )
 
 const gate = "prober.dev/ready"
 
-// closed is a prober.yaml whose breaker stays closed, though most probes fail.
+// closed is a prober.yaml whose breaker stays closed, although most probes fail.
 const closed = `apiVersion: prober.dev/v1
 kind: AgentConfig
 kubernetes:
   breaker: {share: 1, least: 100000, lag: 1h, pressure: {cpu: 100, memory: 100, io: 100}}
 `
 
-const period = time.Second // the kubelet has no shorter one
+const period = time.Second // the kubelet's shortest period
 
-// twin is a pod that the kubelet and the agent probe alike.
+// twin is a pod that both the kubelet and the agent probe, with equal probes.
 type twin struct {
 	*corev1.Pod
 	failures, successes int // thresholds
 }
 
-// steps returns a length of the steps of a schedule with which no phase of a probe decides whether it
-// reaches its thresholds. In a time d, a probe gets at most d/period+1 answers, and at least d/period
-// rounded down; so no run of steps may last from threshold-1 to threshold periods.
+// steps returns a duration for the steps of a schedule. With it, the phase of a probe does not affect
+// whether it reaches its thresholds. In a time d, a probe gets at most d/period+1 answers, and at least
+// d/period rounded down. So no run of steps may last from threshold-1 to threshold periods.
 func steps(failures, successes int) time.Duration {
 	switch two, three := failures == 2 || successes == 2, failures == 3 || successes == 3; {
 	case two && three:
 		return 3300 * time.Millisecond
 	case two:
 		return 2400 * time.Millisecond
-	case three: // one step is too short, two are enough
+	case three: // one step is too short to reach it, two are enough
 		return 1650 * time.Millisecond
 	default:
 		return 1300 * time.Millisecond
 	}
 }
 
-// apart returns how much later one of both may decide: a period. The kubelet asks again at once when a pod is
-// not ready and its status changes, and each such answer counts towards the threshold of success.
-func (w *twin) apart(ready bool) time.Duration {
+// maxApart returns how much later than the other one of both may decide: a period, or more before a success.
+// The kubelet makes an extra attempt when the status of an unready pod changes, and the answer counts
+// towards the success threshold.
+func (w *twin) maxApart(ready bool) time.Duration {
 	if ready {
 		return period * time.Duration(w.successes)
 	}
 	return period
 }
 
-// newTwin returns a pod with a probe of a kind by both.
+// newTwin returns a pod that both probe, with the thresholds of number n. change adds the kubelet's probe.
 func newTwin(kind string, seed uint64, n int, change func(pod *corev1.Pod, probe *corev1.Probe)) *twin {
 	w := &twin{failures: 1 + n%3, successes: 1 + n/3%3}
 	step := steps(w.failures, w.successes)
 	w.Pod = bed.Pod(fmt.Sprintf("seed-%d", seed), map[string]string{"SEED": fmt.Sprint(seed), "STEP": step.String(), "LOG": "1"})
 	probe := &corev1.Probe{
-		PeriodSeconds: 1, TimeoutSeconds: 10, // an answer always counts
+		PeriodSeconds: 1, TimeoutSeconds: 10, // no attempt may time out
 		FailureThreshold: int32(w.failures), SuccessThreshold: int32(w.successes),
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz?by=kubelet", Port: intstr.FromInt32(8080)}},
 	}
@@ -88,8 +89,8 @@ func newTwin(kind string, seed uint64, n int, change func(pod *corev1.Pod, probe
 	return w
 }
 
-// TestReadinessBesideKubelet has the kubelet and the agent probe the same apps, which fail by schedules.
-// Both must decide what follows from the answers that they got, and both the same within a period.
+// TestReadinessBesideKubelet runs apps that fail by schedules, and that the kubelet and the agent probe. The
+// decisions of both must follow from the answers that they got, and must be the same within a period.
 func TestReadinessBesideKubelet(t *testing.T) {
 	c := bed.Up(t, bed.Node)
 	var all outcome
@@ -110,16 +111,16 @@ func TestReadinessBesideKubelet(t *testing.T) {
 			}
 			for _, w := range twins {
 				w.Pod = c.AwaitPod(t, ns, w.Name, "probed by both", func(*corev1.Pod) bool {
-					return len(watch.of(w.Name, corev1.ContainersReady)) > 0 && len(watch.of(w.Name, gate)) > 0
+					return len(watch.changesOf(w.Name, corev1.ContainersReady)) > 0 && len(watch.changesOf(w.Name, gate)) > 0
 				})
 			}
-			<-time.After(*lasting) // the schedules
-			// From a failure on they fail for ever, so that no time in which they are well is cut short.
+			<-time.After(*lasting) // the apps fail by their schedules
+			// Each app that fails is made sick for good, so that no run of successes is cut short.
 			left := slices.Clone(twins)
 			bed.Await(t, "all apps to fail", func() bool {
 				left = slices.DeleteFunc(left, func(w *twin) bool {
 					app := "http://" + w.Status.PodIP + ":8080"
-					return bed.Get(t, app+"/healthz?by=test") != http.StatusOK && bed.Get(t, app+"/sick") == http.StatusOK
+					return bed.HTTPStatus(t, app+"/healthz?by=test") != http.StatusOK && bed.HTTPStatus(t, app+"/sick") == http.StatusOK
 				})
 				return len(left) == 0
 			})
@@ -139,25 +140,26 @@ func TestReadinessBesideKubelet(t *testing.T) {
 	}
 }
 
-// outcome is what was measured.
+// outcome has the measurements of all pods.
 type outcome struct {
 	twins, excused, changes, answers, irregular int
-	kubelet, ours                               []time.Duration // from the answer that decides to its condition
-	decided, shown                              []time.Duration // between both, of the same change
+	kubelet, ours                               []time.Duration // from the deciding answer to the condition
+	decided, shown                              []time.Duration // from the kubelet's change to the agent's
 	recordings                                  []string        // JSON, see test/oracle/recorded_test.go
 }
 
-// add compares what both have told about a pod whose app is sick by now, and stays so.
+// add compares the changes that both have shown with the changes expected from the answers. The app of the
+// pod must be sick for good.
 func (o *outcome) add(t *testing.T, w *twin, watch *watch) {
 	t.Helper()
-	var expected, told [2][]change
+	var expected, shown [2][]change
 	var answers [2][]answer
-	bed.Await(t, w.Name+": conditions that follow from the answers", func() bool {
+	bed.Await(t, w.Name+": the conditions expected from the answers", func() bool {
 		for i, by := range []string{"kubelet", "prober"} {
 			answers[i] = slices.Concat(answersOf(t, w.Pod, by)...)
 			expected[i] = decide(answers[i], w.failures, w.successes)
-			told[i] = watch.of(w.Name, [...]corev1.PodConditionType{corev1.ContainersReady, gate}[i])
-			if n := len(expected[i]); n == 0 || expected[i][n-1].to || len(told[i]) < n {
+			shown[i] = watch.changesOf(w.Name, [...]corev1.PodConditionType{corev1.ContainersReady, gate}[i])
+			if n := len(expected[i]); n == 0 || expected[i][n-1].to || len(shown[i]) < n {
 				return false
 			}
 		}
@@ -167,29 +169,30 @@ func (o *outcome) add(t *testing.T, w *twin, watch *watch) {
 	for i, lags := range []*[]time.Duration{&o.kubelet, &o.ours} {
 		o.answers += len(answers[i])
 		o.irregular += irregular(answers[i])
-		if len(told[i]) != len(expected[i]) {
-			t.Errorf("%s: %s has told %d changes, and %d follow from its answers:\n%s\n%s", w.Name, []string{"the kubelet", "prober"}[i], len(told[i]), len(expected[i]), times(told[i]), times(expected[i]))
+		if len(shown[i]) != len(expected[i]) {
+			t.Errorf("%s: %s has shown %d changes, want %d:\n%s\n%s", w.Name, []string{"the kubelet", "prober"}[i], len(shown[i]), len(expected[i]), times(shown[i]), times(expected[i]))
 			return
 		}
 		for j, e := range expected[i] {
-			lag := told[i][j].at.Sub(e.at)
-			if told[i][j].to != e.to || lag < 0 {
-				t.Errorf("%s: change %d of %s to %t is told %v after the answer that decides", w.Name, j, []string{"the kubelet", "prober"}[i], e.to, lag)
+			lag := shown[i][j].at.Sub(e.at)
+			if shown[i][j].to != e.to || lag < 0 {
+				t.Errorf("%s: change %d of %s to %t is shown %v after the deciding answer", w.Name, j, []string{"the kubelet", "prober"}[i], e.to, lag)
 			}
 			*lags = append(*lags, lag)
 		}
 	}
-	if single := watch.of(w.Name, "prober.dev/readiness.app"); !slices.Equal(single, told[1]) {
-		t.Errorf("%s: the condition of the probe differs from that of the pod:\n%s\n%s", w.Name, times(single), times(told[1]))
+	if single := watch.changesOf(w.Name, "prober.dev/readiness.app"); !slices.Equal(single, shown[1]) {
+		t.Errorf("%s: the condition of the probe differs from the pod's:\n%s\n%s", w.Name, times(single), times(shown[1]))
 	}
 	for i, by := range []string{"kubelet", "prober"} {
-		o.recordings = append(o.recordings, recording(w, by, answers[i], told[i]))
+		o.recordings = append(o.recordings, recording(w, by, answers[i], shown[i]))
 	}
-	o.compare(t, w, answers, expected, told)
+	o.compare(t, w, answers, expected, shown)
 }
 
-// recording returns the answers to one prober, and which of them precedes each change that it has told.
-func recording(w *twin, by string, answers []answer, told []change) string {
+// recording returns the answers to the kubelet or the agent as JSON, with the index of the last answer before
+// each change that it has shown.
+func recording(w *twin, by string, answers []answer, shown []change) string {
 	r := struct {
 		Pod       string `json:"pod"`
 		By        string `json:"by"`
@@ -201,21 +204,21 @@ func recording(w *twin, by string, answers []answer, told []change) string {
 	for _, a := range answers {
 		r.Answers += mark(a)
 	}
-	for _, c := range told {
+	for _, c := range shown {
 		n := 0
 		for n < len(answers) && !answers[n].at.After(c.at) {
 			n++
 		}
 		r.Changes = append(r.Changes, n-1)
 	}
-	line, _ := json.Marshal(r) // texts and numbers
+	line, _ := json.Marshal(r) // cannot fail
 	return string(line)
 }
 
 func mark(a answer) string { return map[bool]string{true: "+", false: "-"}[a.ok] }
 
-// compare compares both with each other.
-func (o *outcome) compare(t *testing.T, w *twin, answers [2][]answer, expected, told [2][]change) {
+// compare compares the changes of both. A difference is excused if attempts were irregular.
+func (o *outcome) compare(t *testing.T, w *twin, answers [2][]answer, expected, shown [2][]change) {
 	t.Helper()
 	odd := irregular(answers[0]) + irregular(answers[1])
 	same := len(expected[0]) == len(expected[1])
@@ -226,9 +229,9 @@ func (o *outcome) compare(t *testing.T, w *twin, answers [2][]answer, expected, 
 		}
 		d := expected[1][i].at.Sub(expected[0][i].at)
 		apart = max(apart, d.Abs())
-		near = near && d.Abs() <= w.apart(expected[0][i].to)+300*time.Millisecond
+		near = near && d.Abs() <= w.maxApart(expected[0][i].to)+300*time.Millisecond
 		o.decided = append(o.decided, d)
-		o.shown = append(o.shown, told[1][i].at.Sub(told[0][i].at))
+		o.shown = append(o.shown, shown[1][i].at.Sub(shown[0][i].at))
 		o.changes++
 	}
 	if same && near {
@@ -246,10 +249,10 @@ func (o *outcome) compare(t *testing.T, w *twin, answers [2][]answer, expected, 
 
 func (o *outcome) log(t *testing.T) {
 	t.Logf("%d pods, %d changes by both, %d answers, %d of them irregular, %d pods excused for those", o.twins, o.changes, o.answers, o.irregular, o.excused)
-	t.Log("kubelet, from the answer that decides to the condition: ", spread(o.kubelet))
-	t.Log("prober,  from the answer that decides to the condition: ", spread(o.ours))
+	t.Log("kubelet, from the deciding answer to the condition: ", spread(o.kubelet))
+	t.Log("prober,  from the deciding answer to the condition: ", spread(o.ours))
 	t.Log("prober after the kubelet, decided: ", spread(o.decided))
-	t.Log("prober after the kubelet, told:    ", spread(o.shown))
+	t.Log("prober after the kubelet, shown:   ", spread(o.shown))
 }
 
 func times(changes []change) (text string) {
@@ -259,7 +262,7 @@ func times(changes []change) (text string) {
 	return text
 }
 
-// marks draws answers, with the gaps that are irregular.
+// marks formats answers, with the irregular gaps between them.
 func marks(answers []answer) (text string) {
 	for i, a := range answers {
 		if i > 0 && irregular(answers[i-1:i+1]) > 0 {

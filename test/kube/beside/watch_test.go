@@ -22,13 +22,13 @@ import (
 
 func TestMain(m *testing.M) { bed.Main(m) }
 
-// watch has what the API server has told about the conditions of the pods of a namespace.
+// watch records the changes of conditions of the pods of a namespace, by a watch of the API server.
 type watch struct {
 	mu      sync.Mutex
-	changes map[string][]change // by "POD CONDITION"; without those to false before the first one to true
+	changes map[string][]change // by "POD CONDITION"; the first one is to true
 }
 
-// startWatch watches pods up to the end of the test.
+// startWatch watches pods until the end of the test.
 func startWatch(t *testing.T, c *bed.Cluster, namespace string, kinds ...corev1.PodConditionType) *watch {
 	t.Helper()
 	stream, err := c.Client.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{})
@@ -41,7 +41,7 @@ func startWatch(t *testing.T, c *bed.Cluster, namespace string, kinds ...corev1.
 		defer close(ended)
 		for event := range stream.ResultChan() {
 			if pod, ok := event.Object.(*corev1.Pod); ok {
-				w.note(time.Now(), pod, kinds)
+				w.record(time.Now(), pod, kinds)
 			}
 		}
 	}()
@@ -52,27 +52,28 @@ func startWatch(t *testing.T, c *bed.Cluster, namespace string, kinds ...corev1.
 	return w
 }
 
-func (w *watch) note(at time.Time, pod *corev1.Pod, kinds []corev1.PodConditionType) {
+func (w *watch) record(at time.Time, pod *corev1.Pod, kinds []corev1.PodConditionType) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, kind := range kinds {
 		key := pod.Name + " " + string(kind)
 		before := w.changes[key]
-		to := bed.Is(kind, corev1.ConditionTrue)(pod)
+		to := bed.HasCondition(kind, corev1.ConditionTrue)(pod)
 		if to != (len(before) > 0 && before[len(before)-1].to) {
 			w.changes[key] = append(before, change{at, to})
 		}
 	}
 }
 
-func (w *watch) of(pod string, kind corev1.PodConditionType) []change {
+// changesOf returns the changes of a condition of a pod.
+func (w *watch) changesOf(pod string, kind corev1.PodConditionType) []change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.changes[pod+" "+string(kind)])
 }
 
-// answersOf returns what the containers of a pod have answered, by the parameter by of the requests: a list
-// for each start of the container.
+// answersOf returns the answers to requests with the parameter by, from the logs of a pod: one list for each
+// start of its container.
 func answersOf(t *testing.T, pod *corev1.Pod, by string) (starts [][]answer) {
 	t.Helper()
 	for n := 0; ; n++ {
@@ -97,7 +98,7 @@ func answersOf(t *testing.T, pod *corev1.Pod, by string) (starts [][]answer) {
 	}
 }
 
-// irregular returns how many answers were not asked for about a period after the one before.
+// irregular returns how many answers did not come about one period after the previous answer.
 func irregular(answers []answer) (n int) {
 	for i := 1; i < len(answers); i++ {
 		if gap := answers[i].at.Sub(answers[i-1].at); gap < 700*time.Millisecond || gap > 1300*time.Millisecond {
@@ -107,7 +108,7 @@ func irregular(answers []answer) (n int) {
 	return n
 }
 
-// spread returns what durations are like.
+// spread formats the number and quantiles of durations.
 func spread(all []time.Duration) string {
 	if len(all) == 0 {
 		return "none"

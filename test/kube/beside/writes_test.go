@@ -20,18 +20,18 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-var rest = flag.Duration("rest", 10*time.Second, "how long nothing changes")
+var rest = flag.Duration("rest", 10*time.Second, "how long to count writes while nothing changes")
 
-// many is how many pods a node has at most by default.
-const many = 110
+// maxPods is the default limit of pods of a node.
+const maxPods = 110
 
-// apps are the apps of pods without a kubelet, each at an address of its own.
+// apps serves the apps of all pods of a node without a kubelet, each at its own address.
 type apps struct {
 	mu   sync.Mutex
 	sick map[string]bool // addresses whose /app fails
 }
 
-// startApps serves all addresses of 10.88.75.0/24, up to the end of the test.
+// startApps serves all addresses of 10.88.75.0/24 until the end of the test.
 func startApps(t *testing.T) *apps {
 	t.Helper()
 	if out, err := exec.Command("ip", "route", "add", "local", "10.88.75.0/24", "dev", "lo").CombinedOutput(); err != nil {
@@ -68,7 +68,8 @@ func (a *apps) set(address string, sick bool) {
 	a.sick[address] = sick
 }
 
-// createRunning creates a pod of a node without a kubelet, which runs at an address as far as the API server knows.
+// createRunning creates a pod on a node without a kubelet, and writes the status of a running pod with an
+// address.
 func createRunning(t *testing.T, c *bed.Cluster, namespace, node, address string) {
 	t.Helper()
 	pod := bed.Pod("pod-"+address, nil)
@@ -102,15 +103,15 @@ side:
 	}
 }
 
-// TestWrites counts the requests of the agent that write, in the log of the API server: none while nothing
-// changes, and one patch for each transition of a pod.
+// TestWrites counts the agent's writes in the audit log of the API server: none while nothing changes, and
+// one patch for each transition of a pod.
 func TestWrites(t *testing.T) {
 	c := bed.Up(t, bed.Node)
 	ns := c.Namespace(t)
 	node := c.FakeNode(t, "quiet")
 	apps := startApps(t)
 	address := func(n int) string { return fmt.Sprint("10.88.75.", n+1) }
-	for n := range many {
+	for n := range maxPods {
 		createRunning(t, c, ns, node.Name, address(n))
 	}
 	defer c.Kubectl(t, "-n", ns, "delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false") // no kubelet ends them
@@ -129,10 +130,10 @@ func TestWrites(t *testing.T) {
 		}
 		return count
 	}
-	is := func(status corev1.ConditionStatus, kinds ...corev1.PodConditionType) func(*corev1.Pod) bool {
+	withStatus := func(status corev1.ConditionStatus, kinds ...corev1.PodConditionType) func(*corev1.Pod) bool {
 		return func(pod *corev1.Pod) bool {
 			for _, kind := range kinds {
-				if !bed.Is(kind, status)(pod) {
+				if !bed.HasCondition(kind, status)(pod) {
 					return false
 				}
 			}
@@ -140,9 +141,9 @@ func TestWrites(t *testing.T) {
 		}
 	}
 	all := []corev1.PodConditionType{gate, "prober.dev/live", "prober.dev/readiness.app", "prober.dev/readiness.side", "prober.dev/liveness.app"}
-	bed.Await(t, "all conditions of all pods", func() bool { return pods(is(corev1.ConditionTrue, all...)) == many })
+	bed.Await(t, "all conditions of all pods", func() bool { return pods(withStatus(corev1.ConditionTrue, all...)) == maxPods })
 	first := c.Writes(t, user, ns)
-	t.Logf("%d writes until the first conditions of %d pods were complete", len(first), many)
+	t.Logf("%d writes until the first conditions of %d pods were complete", len(first), maxPods)
 	<-time.After(*rest) // nothing changes
 	before := c.Writes(t, user, ns)
 	if len(before) != len(first) {
@@ -154,11 +155,11 @@ func TestWrites(t *testing.T) {
 		sick   bool
 		status corev1.ConditionStatus
 		want   int
-	}{{true, corev1.ConditionFalse, changing}, {false, corev1.ConditionTrue, many}} {
+	}{{true, corev1.ConditionFalse, changing}, {false, corev1.ConditionTrue, maxPods}} {
 		for n := range changing {
 			apps.set(address(n), to.sick)
 		}
-		bed.Await(t, "the transitions", func() bool { return pods(is(to.status, gate, "prober.dev/readiness.app")) == to.want })
+		bed.Await(t, "the transitions", func() bool { return pods(withStatus(to.status, gate, "prober.dev/readiness.app")) == to.want })
 	}
 	var after []bed.Write
 	bed.Await(t, "the events", func() bool {

@@ -29,7 +29,7 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// follow returns a client that follows containerd.
+// follow returns a running client of containerd, and the UIDs of pods whose containers have changed.
 func follow(t *testing.T) (*cri.Client, chan types.UID) {
 	t.Helper()
 	c, err := cri.New(cri.Config{Socket: bed.CRISocket, Logger: slog.New(slog.DiscardHandler)})
@@ -52,13 +52,13 @@ func follow(t *testing.T) (*cri.Client, chan types.UID) {
 
 func uidOf(s *bed.Sandbox) types.UID { return types.UID(s.Config.Metadata.Uid) }
 
-// await waits until a container is as it should be.
+// await waits until ok returns true for the container app of a pod.
 func await(t *testing.T, c *cri.Client, changed chan types.UID, s *bed.Sandbox, what string, ok func(cri.Container) bool) cri.Container {
 	t.Helper()
 	start := time.Now()
 	for {
-		got, known := c.Container(uidOf(s), "app")
-		if known && ok(got) {
+		got, found := c.Container(uidOf(s), "app")
+		if found && ok(got) {
 			t.Logf("%s after %v", what, time.Since(start).Round(time.Millisecond))
 			return got
 		}
@@ -70,7 +70,8 @@ func await(t *testing.T, c *cri.Client, changed chan types.UID, s *bed.Sandbox, 
 	}
 }
 
-// TestStates follows a container through its starts, and the end of containerd.
+// TestStates checks the states of a container that ends and is started again, and while containerd is
+// stopped.
 func TestStates(t *testing.T) {
 	cluster := bed.Up(t, bed.CRI)
 	raw := bed.RuntimeClient(t)
@@ -83,7 +84,7 @@ func TestStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first.ID != "containerd://"+id || first.SandboxID != s.ID || first.Namespace != "default" || first.Pod != "web" || first.StartedAt.UnixNano() != answer.Status.StartedAt {
-		t.Errorf("got %+v, want that of %v", first, answer.Status)
+		t.Errorf("got %+v, want the container of %v", first, answer.Status)
 	}
 	if uid, ok := c.Owner(first.ID); !ok || uid != uidOf(s) {
 		t.Errorf("owner %q, %t", uid, ok)
@@ -199,12 +200,11 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// timeouts is how many attempts TestCommandsLeaveNoProcess makes: go test ./cri -timeouts 1000.
-var timeouts = flag.Int("timeouts", 60, "attempts that time out, for TestCommandsLeaveNoProcess")
+var timeouts = flag.Int("timeouts", 60, "number of attempts of TestCommandsLeaveNoProcess")
 
-// TestCommandsLeaveNoProcess has attempts of four containers end before the runtime's own timeout, a third
-// of them canceled, and the last ones by the end of the client. containerd 1.6 cannot kill the command
-// of a call that has ended.
+// TestCommandsLeaveNoProcess runs commands in four containers that do not end. All attempts time out, or are
+// canceled before the runtime's own timeout. The commands must have ended after the client is closed.
+// containerd 1.6 cannot kill the command of a call that has ended.
 func TestCommandsLeaveNoProcess(t *testing.T) {
 	bed.Up(t, bed.CRI)
 	raw := bed.RuntimeClient(t)
@@ -242,9 +242,9 @@ func TestCommandsLeaveNoProcess(t *testing.T) {
 		})
 	}
 	attempts.Wait()
-	t.Logf("%d attempts timed out, %d were canceled, %d were refused; up to %d commands ran on", late.Load(), canceled.Load(), refused.Load(), most.Load())
+	t.Logf("%d attempts timed out, %d were canceled, %d were refused; up to %d commands were still running", late.Load(), canceled.Load(), refused.Load(), most.Load())
 	if most.Load() > 8*containers {
-		t.Errorf("%d commands ran on at once", most.Load())
+		t.Errorf("%d commands were still running at once", most.Load())
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
@@ -262,7 +262,7 @@ func TestStop(t *testing.T) {
 	s := bed.RunSandbox(t, raw, "web", false)
 	for attempt, test := range []struct {
 		grace       time.Duration
-		ignores     string // SIGTERM for
+		ignores     string // how long the app ignores SIGTERM
 		code        int32
 		least, most time.Duration
 	}{
@@ -289,7 +289,7 @@ func TestStop(t *testing.T) {
 			t.Errorf("grace %v: %v with code %d after %v", test.grace, answer.Status.State, answer.Status.ExitCode, took)
 		}
 		if err := c.Stop(t.Context(), "containerd://"+id, test.grace); err != nil {
-			t.Errorf("again: %v", err)
+			t.Errorf("second call: %v", err)
 		}
 	}
 	if err := c.Stop(t.Context(), "containerd://none", time.Second); err != nil {

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package cri has the tests that need containerd, and no kubelet, which would end the pods that they
-// make.
+// Package cri has tests that need containerd, but no kubelet: a kubelet would remove their pods.
 package cri
 
 import (
@@ -44,7 +43,7 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// TestContainersSurviveContainerd restarts containerd, which leaves containers alone.
+// TestContainersSurviveContainerd checks that containers keep running when containerd restarts.
 func TestContainersSurviveContainerd(t *testing.T) {
 	c := bed.Up(t, bed.CRI)
 	runtime := bed.RuntimeClient(t)

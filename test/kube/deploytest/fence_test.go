@@ -25,10 +25,13 @@ import (
 // yard is an API server with deploy/kubernetes, two nodes, and pods on both.
 type yard struct {
 	*bed.Cluster
-	namespace string // of the pods own and other, and of asks, which wants to be unready without an agent
 
-	agent  kubernetes.Interface // of the node of the pod own
-	nobody kubernetes.Interface // as the agent, with a token that names no node
+	// namespace has the pods own on node-a, and other and asks on node-b. asks has the annotation
+	// prober.dev/on-agent-loss: unready.
+	namespace string
+
+	agent  kubernetes.Interface // the agent of node-a
+	nobody kubernetes.Interface // the agent's account, with a token that names no node
 	loss   kubernetes.Interface // the Deployment prober-agent-loss
 }
 
@@ -45,9 +48,9 @@ func newYard(t *testing.T) *yard {
 	y.pod(t, "other", "node-b", nil)
 	y.pod(t, "asks", "node-b", map[string]string{"prober.dev/on-agent-loss": "unready"})
 	pods := render(t, dir).pods
-	y.agent = as(t, y.token(t, pods["prober"], "node-a"))
-	y.loss = as(t, y.token(t, pods["prober-agent-loss"], "node-b"))
-	y.nobody = as(t, y.ServiceAccount(t, system, "prober-node", nil))
+	y.agent = clientFor(t, y.token(t, pods["prober"], "node-a"))
+	y.loss = clientFor(t, y.token(t, pods["prober-agent-loss"], "node-b"))
+	y.nobody = clientFor(t, y.ServiceAccount(t, system, "prober-node", nil))
 	y.await(t)
 	return y
 }
@@ -60,8 +63,8 @@ func (y *yard) pod(t *testing.T, name, node string, annotations map[string]strin
 	y.Create(t, y.namespace, pod)
 }
 
-// token runs a pod of prober, and returns how it connects: with a token that is bound to the pod, as
-// the kubelet requests it.
+// token creates a pod of prober, and returns a client config with a token bound to the pod, as the kubelet
+// requests it.
 func (y *yard) token(t *testing.T, pod *corev1.Pod, node string) *rest.Config {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -79,7 +82,7 @@ func (y *yard) token(t *testing.T, pod *corev1.Pod, node string) *rest.Config {
 	return config
 }
 
-// await returns when all policies are enforced, which takes the API server a moment.
+// await waits until the API server enforces all policies.
 func (y *yard) await(t *testing.T) {
 	t.Helper()
 	for name, attempt := range map[string]func() error{
@@ -100,15 +103,15 @@ func (y *yard) await(t *testing.T) {
 	})
 }
 
-// dry returns the dryRun of a request.
-func dry(is bool) []string {
-	if is {
+// dry returns the field DryRun of a request.
+func dry(run bool) []string {
+	if run {
 		return []string{metav1.DryRunAll}
 	}
 	return nil
 }
 
-// ready is a patch of the condition prober.dev/ready.
+// ready returns a patch of the condition prober.dev/ready.
 func ready(status, reason string) string {
 	return fmt.Sprintf(`{"status":{"conditions":[{"type":"prober.dev/ready","status":%q,"reason":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, status, reason)
 }
@@ -119,7 +122,7 @@ func (y *yard) patch(t *testing.T, who kubernetes.Interface, pod, patch string, 
 	return err
 }
 
-// event writes an event of prober on a node.
+// event creates an event whose source is prober on a node.
 func (y *yard) event(t *testing.T, who kubernetes.Interface, name, kind, about, host string, dryRun bool) error {
 	_, err := who.CoreV1().Events(y.namespace).Create(t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: y.namespace},
@@ -130,20 +133,20 @@ func (y *yard) event(t *testing.T, who kubernetes.Interface, name, kind, about, 
 	return err
 }
 
-// evict asks whether the eviction of a pod would be allowed.
+// evict requests the eviction of a pod as a dry run.
 func (y *yard) evict(t *testing.T, who kubernetes.Interface, pod string) error {
 	return who.CoreV1().Pods(y.namespace).EvictV1(t.Context(), &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: y.namespace}, DeleteOptions: &metav1.DeleteOptions{DryRun: dry(true)},
 	})
 }
 
-// exec asks for a command in a pod, which never runs: the nodes have no kubelets.
+// exec requests a command in a pod. It never runs, because the nodes have no kubelets.
 func (y *yard) exec(t *testing.T, who kubernetes.Interface, pod string) error {
 	return who.CoreV1().RESTClient().Post().Namespace(y.namespace).Resource("pods").Name(pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: "app", Command: []string{"true"}, Stdout: true}, scheme.ParameterCodec).Do(t.Context()).Error()
 }
 
-// lease renews the lease of a node, as the agent does.
+// lease renews or creates the lease of a node, as the agent does.
 func (y *yard) lease(t *testing.T, who kubernetes.Interface, node string, dryRun bool) error {
 	leases, name := who.CoordinationV1().Leases(system), "prober-"+node
 	_, err := leases.Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"leaseDurationSeconds":40}}`), metav1.PatchOptions{DryRun: dry(dryRun)})
@@ -153,7 +156,7 @@ func (y *yard) lease(t *testing.T, who kubernetes.Interface, node string, dryRun
 	return err
 }
 
-// check checks that err is a refusal whose text has want, or that there is none if want is "".
+// check checks that err is a refusal whose text contains want. If want is "", err must be nil.
 func check(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {
@@ -191,7 +194,7 @@ func TestFence(t *testing.T) {
 	t.Run("events", y.testEvents)
 	t.Run("leases", y.testLeases)
 	t.Run("agent-loss", y.testLoss)
-	t.Run("the rest", y.testRest)
+	t.Run("RBAC", y.testRBAC)
 }
 
 func (y *yard) testStatus(t *testing.T) {
@@ -232,7 +235,7 @@ func (y *yard) testStatus(t *testing.T) {
 	})
 }
 
-// reset gives a pod a status as a kubelet writes it.
+// reset writes a status to a pod as a kubelet does.
 func (y *yard) reset(t *testing.T, pod string) {
 	t.Helper()
 	status := `{"status":{"phase":"Running","startTime":"2026-01-01T00:00:00Z","conditions":[{"type":"PodScheduled","status":"True"},{"type":"Ready","status":"False"}]}}`
@@ -266,15 +269,15 @@ func (y *yard) testPods(t *testing.T) {
 	check(t, y.evict(t, y.agent, "other"), otherNode)
 	check(t, y.evict(t, y.nobody, "own"), noNode)
 	if err := y.exec(t, y.agent, "own"); err == nil || apierrors.IsForbidden(err) {
-		t.Errorf("exec in an own pod: %v, want an error of the node, which has no address", err)
+		t.Errorf("exec in a pod of the own node: %v, want an error because the node has no address", err)
 	}
 	check(t, y.exec(t, y.agent, "other"), otherNode)
 	check(t, y.exec(t, y.nobody, "own"), noNode)
 	check(t, y.evict(t, y.loss, "other"), notAllowed)
 }
 
-// testManyPods checks that a namespace with many pods, each of which is a parameter of the policy,
-// stays within the limits of the API server.
+// testManyPods checks that a namespace with many pods stays within the limits of the API server. Each pod is
+// a parameter of the policy.
 func (y *yard) testManyPods(t *testing.T) {
 	for i := range 300 {
 		y.pod(t, fmt.Sprint("many-", i), "node-b", nil)
@@ -301,11 +304,11 @@ func (y *yard) testEvents(t *testing.T) {
 }
 
 func (y *yard) testLeases(t *testing.T) {
-	for range 2 { // created, and renewed
+	for range 2 { // the first call creates it, the second renews it
 		check(t, y.lease(t, y.agent, "node-a", false), "")
 	}
 	check(t, y.lease(t, y.agent, "node-b", false), onlyLease)
-	check(t, y.lease(t, y.Client, "node-b", false), "") // of the agent there
+	check(t, y.lease(t, y.Client, "node-b", false), "") // the lease of node-b's agent
 	check(t, y.lease(t, y.agent, "node-b", false), onlyLease)
 	check(t, y.lease(t, y.nobody, "node-a", false), noNode)
 	check(t, y.lease(t, y.loss, "node-a", false), notAllowed)
@@ -366,8 +369,8 @@ func (y *yard) testLoss(t *testing.T) {
 	}
 }
 
-// testRest tries what RBAC refuses to agents.
-func (y *yard) testRest(t *testing.T) {
+// testRBAC tries requests that RBAC refuses to agents.
+func (y *yard) testRBAC(t *testing.T) {
 	core := y.agent.CoreV1()
 	if _, err := core.Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-a"}); err != nil {
 		t.Error(err)

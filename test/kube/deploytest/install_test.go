@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package deploytest installs deploy/kubernetes on an API server of Kubernetes, and tries to pass its
-// fence. Read fence_test.go first.
+// Package deploytest installs deploy/kubernetes on an API server of Kubernetes, and tests that its admission
+// policies (fence.yaml) and RBAC stop an attacker who has the token of an agent. Read fence_test.go first.
 package deploytest
 
 import (
@@ -43,7 +43,7 @@ func kubectl(t testing.TB, args ...string) (stdout, stderr []byte) {
 	return out.Bytes(), errs.Bytes()
 }
 
-// kustomization returns a folder with a kustomization of the base and some components.
+// kustomization writes a kustomization of the base and some components, and returns its folder.
 func kustomization(t testing.TB, components ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,9 +77,9 @@ func components(t testing.TB) (names []string) {
 	return names
 }
 
-// rendered are the parts of a rendered kustomization that the tests use.
+// rendered has the parts of a rendered kustomization that the tests use.
 type rendered struct {
-	level string // of Pod Security
+	level string // level of Pod Security
 	pods  map[string]*corev1.Pod
 }
 
@@ -125,10 +125,10 @@ func (w *warnings) HandleWarningHeader(code int, _, text string) {
 	w.texts = append(w.texts, fmt.Sprint(code, " ", text))
 }
 
-// levels are those of Pod Security, the strictest first.
+// levels are the levels of Pod Security, the strictest first.
 var levels = []string{"restricted", "baseline", "privileged"}
 
-// TestPodsPassPodSecurity creates the pods of each kustomization in namespaces of each level.
+// TestPodsPassPodSecurity checks that the level of each kustomization is the strictest that allows its pods.
 func TestPodsPassPodSecurity(t *testing.T) {
 	c := bed.Up(t, bed.API)
 	namespaces := make(map[string]string)
@@ -137,9 +137,9 @@ func TestPodsPassPodSecurity(t *testing.T) {
 		kubectl(t, "label", "namespace", namespaces[level],
 			"pod-security.kubernetes.io/enforce="+level, "pod-security.kubernetes.io/warn="+level)
 	}
-	var heard warnings
+	var collected warnings
 	config := rest.CopyConfig(c.Config)
-	config.WarningHandler = &heard
+	config.WarningHandler = &collected
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestPodsPassPodSecurity(t *testing.T) {
 		return err
 	}
 	bed.Await(t, "Pod Security is enforced", func() bool { return apierrors.IsForbidden(create("restricted", bed.Pod("x", nil))) })
-	heard.texts = nil
+	collected.texts = nil
 
 	sets := [][]string{nil, {"monitoring", "evict", "exec-api", "agent-loss"}, components(t)}
 	for _, name := range components(t) {
@@ -172,10 +172,10 @@ func TestPodsPassPodSecurity(t *testing.T) {
 			if len(r.pods) == 0 || stricter == len(r.pods) {
 				t.Errorf("the %d pods do not need the level %s", len(r.pods), r.level)
 			}
-			if len(heard.texts) > 0 {
-				t.Errorf("warnings: %q", heard.texts)
+			if len(collected.texts) > 0 {
+				t.Errorf("warnings: %q", collected.texts)
 			}
-			heard.texts = nil
+			collected.texts = nil
 		})
 	}
 }
@@ -183,15 +183,15 @@ func TestPodsPassPodSecurity(t *testing.T) {
 func TestAppliesWithoutWarnings(t *testing.T) {
 	bed.Up(t, bed.API)
 	dir := kustomization(t, "evict", "exec-api", "agent-loss", "monitoring")
-	for range 2 { // twice: kubectl apply can update what it has created
+	for range 2 { // the second kubectl apply updates the objects
 		if _, stderr := kubectl(t, "apply", "-k", dir); len(stderr) > 0 {
 			t.Errorf("kubectl apply -k: %s", stderr)
 		}
 	}
 }
 
-// as returns a client of a user.
-func as(t testing.TB, config *rest.Config) kubernetes.Interface {
+// clientFor returns a client for a config.
+func clientFor(t testing.TB, config *rest.Config) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

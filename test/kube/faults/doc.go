@@ -1,7 +1,7 @@
-// Package faults has the tests of what happens when something is away: the API server, the container
-// runtime, the kubelet, the agent, or all of the node. Nothing may flap, and nothing may be lost.
+// Package faults tests failures of the API server, the container runtime, the kubelet, the agent and the
+// whole node. No condition may flap, and no change may be lost.
 //
-// Read fleet_test.go first: the pods that all tests of TestFaults share. recorder_test.go records all
-// changes of their conditions and all of their events, from etcd, so also those that no watch of the API
-// server shows. What the apps were told is what the results are compared with.
+// Read fleet_test.go first: it has the pods that all tests of TestFaults share. recorder_test.go records all
+// changes of their conditions and all of their events. It reads etcd, so it misses none while the API
+// server is away. The tests make apps sick and well, and compare the conditions with that.
 package faults

@@ -21,13 +21,13 @@ import (
 
 var (
 	outage = flag.Duration("outage", 45*time.Second, "how long the API server is away")
-	slow   = flag.Bool("slow", false, "also let the token of the agent expire, and its lease")
+	slow   = flag.Bool("slow", false, "also let the token and the lease of the agent expire")
 )
 
-// TestFaults has one thing after the other fail.
+// TestFaults makes one part of the cluster after the other fail.
 func TestFaults(t *testing.T) {
 	f := newFleet(t)
-	pause(3 * time.Second) // for what is under way
+	pause(3 * time.Second) // let pending changes finish
 	type fault struct {
 		name string
 		run  func(*fleet)
@@ -46,18 +46,18 @@ func TestFaults(t *testing.T) {
 	for _, test := range faults {
 		t.Run(test.name, func(t *testing.T) {
 			begun := time.Now()
-			test.run(f.in(t))
+			test.run(f.withT(t))
 			if t.Failed() {
-				for _, c := range f.since(begun) {
+				for _, c := range f.changesSince(begun) {
 					t.Log(c)
 				}
-				t.Log("events: ", f.told(begun))
+				t.Log("events: ", f.eventsSince(begun))
 			}
 		})
 	}
 }
 
-// restartKubelet has nothing change: pods go on without it.
+// restartKubelet restarts the kubelet. No condition may change.
 func (f *fleet) restartKubelet() {
 	mark := time.Now()
 	f.Kubelet.Kill(f.t)
@@ -66,7 +66,7 @@ func (f *fleet) restartKubelet() {
 	f.wantUnchanged(mark)
 }
 
-// stopRuntime has exec probes without a verdict, and all others go on.
+// stopRuntime stops containerd. Exec probes have no result meanwhile; all other probes must continue.
 func (f *fleet) stopRuntime() {
 	mark := time.Now()
 	others := slices.DeleteFunc(slices.Clone(healthy), func(name string) bool { return name == "exec" })
@@ -74,9 +74,9 @@ func (f *fleet) stopRuntime() {
 	stopped := time.Now()
 	f.awaitTicks(time.Now(), others...)
 	bed.Await(f.t, "the exec probe to be unknown", func() bool { p := f.probe("exec", "readiness"); return p.Last != nil && p.Last.Result == "unknown" })
-	f.tell("turns", "sick")
+	f.setApp("turns", "sick")
 	f.await("turns", gate, no)
-	f.tell("turns", "well")
+	f.setApp("turns", "well")
 	f.await("turns", gate, yes)
 	pause(20*time.Second - time.Since(stopped))
 	if p := f.probe("exec", "readiness"); p.Result != "success" {
@@ -95,17 +95,17 @@ func (f *fleet) stopRuntime() {
 	f.wantReasons(mark, "exec")
 	for _, name := range []string{"exec", "inside"} {
 		for what, status := range map[string]corev1.ConditionStatus{"sick": no} {
-			f.tell(name, what)
+			f.setApp(name, what)
 			f.await(name, gate, status)
 		}
-		f.tell(name, "well")
+		f.setApp(name, "well")
 		f.await(name, gate, yes)
 	}
 	f.wantUnchanged(mark, "well", "started", "quiet", "failing", "recovers")
 	f.awaitReady(healthy...)
 }
 
-// awaitReady waits until the kubelet has written Ready, so that it is no change of the next test.
+// awaitReady waits until the kubelet has set Ready to True, so that the next test does not see the change.
 func (f *fleet) awaitReady(pods ...string) {
 	f.t.Helper()
 	for _, name := range pods {
@@ -114,27 +114,27 @@ func (f *fleet) awaitReady(pods ...string) {
 	pause(time.Second)
 }
 
-// stopAPIServer has pods change in many ways while the API server is away.
+// stopAPIServer changes pods in many ways while the API server is away.
 func (f *fleet) stopAPIServer() {
 	mark, memory := time.Now(), f.memory()
 	ran := f.probe("well", "readiness").Run
 	twin := f.pod("replaced").DeepCopy()
-	f.APIServer.Kill(f.t) // it would take 30 s to stop
+	f.APIServer.Kill(f.t) // Stop would take 30 s
 	stopped := time.Now()
-	f.tell("turns", "sick")
-	f.tell("recovers", "well")
-	f.tell("blinks", "sick")
-	f.tell("replaced", "sick")
+	f.setApp("turns", "sick")
+	f.setApp("recovers", "well")
+	f.setApp("blinks", "sick")
+	f.setApp("replaced", "sick")
 	for _, name := range []string{"turns", "blinks", "replaced"} {
 		bed.Await(f.t, name+" to fail", func() bool { return f.probe(name, "readiness").Result == "failure" })
 	}
-	f.tell("blinks", "well")
+	f.setApp("blinks", "well")
 	f.restartWithoutAPIServer()
 	twin.UID, twin.Status = types.UID("0123"+string(twin.UID)[4:]), corev1.PodStatus{Phase: corev1.PodPending, QOSClass: twin.Status.QOSClass}
-	f.StorePod(f.t, twin) // deleted, and made again under its name
-	born := twin.DeepCopy()
-	born.Name, born.UID = "born", types.UID("4567"+string(twin.UID)[4:])
-	f.StorePod(f.t, born)
+	f.StorePod(f.t, twin) // as if the pod was deleted and created again with the same name
+	created := twin.DeepCopy()
+	created.Name, created.UID = "created", types.UID("4567"+string(twin.UID)[4:])
+	f.StorePod(f.t, created)
 	f.DropPod(f.t, f.ns, "deleted")
 	pause(*outage - time.Since(stopped))
 
@@ -142,31 +142,32 @@ func (f *fleet) stopAPIServer() {
 	if got, least := f.probe("well", "readiness").Run-ran, int(length/period)/2; got < least {
 		f.t.Errorf("%d ticks of a probe in %v, want %d", got, length, least)
 	}
-	grown := f.memory() - memory
-	f.t.Logf("away for %v: %d ticks of a probe, the agent's memory went from %d by %d KiB", length.Round(time.Second), f.probe("well", "readiness").Run-ran, memory, grown)
-	if grown > 16<<10 {
-		f.t.Errorf("the memory of the agent has grown by %d KiB", grown)
+	growth := f.memory() - memory
+	f.t.Logf("away for %v: %d ticks of a probe, the agent's memory grew from %d by %d KiB", length.Round(time.Second), f.probe("well", "readiness").Run-ran, memory, growth)
+	if growth > 16<<10 {
+		f.t.Errorf("the memory of the agent has grown by %d KiB", growth)
 	}
 	f.APIServer.Start(f.t)
 	back := time.Now()
 	for name, status := range map[string]corev1.ConditionStatus{"turns": no, "recovers": yes} {
 		f.await(name, gate, status)
-		took := f.at(mark, name, gate, status).Sub(back)
+		took := f.changeTime(mark, name, gate, status).Sub(back)
 		f.t.Logf("the gate of %s was written %.1f s after the API server was ready", name, took.Seconds())
 		if took > soon {
 			f.t.Errorf("that is later than %v", soon)
 		}
 	}
-	// A kubelet waits for up to a minute before it lists its pods again, longer than the test can.
+	// A kubelet may wait a minute before it lists its pods again, which is too long for this test.
 	f.Kubelet.Kill(f.t)
 	f.Kubelet.Start(f.t)
 	f.afterAPIServer(mark, twin.UID)
 }
 
-// restartWithoutAPIServer has the agent restart a container twice, the pod's status being that of before.
+// restartWithoutAPIServer makes the agent restart a container twice, while the status of the pod does not
+// change.
 func (f *fleet) restartWithoutAPIServer() {
 	for i := range 2 {
-		f.tell("restarted", "sick")
+		f.setApp("restarted", "sick")
 		before := f.probe("restarted", "liveness").ContainerID
 		bed.Await(f.t, fmt.Sprint("restart ", i+1, " without the API server"), func() bool {
 			p := f.probe("restarted", "liveness")
@@ -175,9 +176,9 @@ func (f *fleet) restartWithoutAPIServer() {
 	}
 }
 
-// afterAPIServer checks what has become of stopAPIServer.
+// afterAPIServer checks the pods that stopAPIServer has changed, after the API server is back.
 func (f *fleet) afterAPIServer(mark time.Time, twin types.UID) {
-	f.await("born", gate, yes)
+	f.await("created", gate, yes)
 	bed.Await(f.t, "the new pod of the old name to be ready", func() bool {
 		pod := f.pod("replaced")
 		return pod.UID == twin && conditionOf(pod, gate).Status == yes
@@ -187,12 +188,12 @@ func (f *fleet) afterAPIServer(mark time.Time, twin types.UID) {
 		return slices.Contains(f.reasons(mark, "turns"), "Unhealthy") && slices.Contains(f.reasons(mark, "recovers"), "Healthy") &&
 			len(f.reasons(mark, "blinks")) >= 2 && countOf(f.reasons(mark, "restarted"), "Killing") >= 2
 	})
-	pause(3 * time.Second) // for what should not come
+	pause(3 * time.Second) // time for further events, which would be wrong
 	f.wantReasons(mark, "turns", "Unhealthy")
 	f.wantReasons(mark, "recovers", "Healthy")
 	f.wantReasons(mark, "blinks", "Unhealthy", "Healthy")
 	if n := countOf(f.reasons(mark, "restarted"), "Killing"); n != 2 {
-		f.t.Errorf("%d events Killing of 2 restarts: %v", n, f.told(mark, "restarted"))
+		f.t.Errorf("%d events Killing of 2 restarts: %v", n, f.eventsSince(mark, "restarted"))
 	}
 	if n := restarts(f.pod("restarted")); n != 2 {
 		f.t.Errorf("%d restarts", n)
@@ -206,16 +207,16 @@ func (f *fleet) afterAPIServer(mark time.Time, twin types.UID) {
 		}
 	}
 	if got := f.statuses(mark, "blinks", gate); len(got) > 0 {
-		f.t.Errorf("the gate of a pod that has recovered meanwhile has become %v", got)
+		f.t.Errorf("the gate of a pod that recovered during the outage has become %v", got)
 	}
-	for _, c := range f.since(mark, "replaced") {
-		// The old pod was told to be sick. The new one may refuse connections until it listens.
+	for _, c := range f.changesSince(mark, "replaced") {
+		// The app of the old pod was sick. The new one may refuse connections until it listens.
 		if c.uid == twin && c.Type == gate && c.Status == no && strings.Contains(c.Message, "statuscode") {
-			f.t.Errorf("the new pod has got the state of the old one: %v", c)
+			f.t.Errorf("the new pod has the state of the old one: %v", c)
 		}
 	}
-	f.wantNoneOfOurs(mark, append(slices.Clone(healthy), "failing", "breaks")...)
-	f.tell("turns", "well")
+	f.wantNoWrites(mark, append(slices.Clone(healthy), "failing", "breaks")...)
+	f.setApp("turns", "well")
 	f.await("turns", gate, yes)
 	f.awaitReady("turns", "recovers", "blinks", "restarted")
 }
@@ -236,17 +237,17 @@ func restarts(pod *corev1.Pod) int32 {
 	return pod.Status.ContainerStatuses[0].RestartCount
 }
 
-// killAgent kills the agent five times. A pod that turns sick and one that recovers meanwhile are seen by
-// the next one.
+// killAgent kills the agent five times. A pod becomes sick after the third kill and well after the fourth.
+// The next agent must notice the change.
 func (f *fleet) killAgent() {
 	mark := time.Now()
 	for i := range 5 {
 		f.agent.Kill(f.t)
 		switch i {
 		case 2:
-			f.tell("turns", "sick")
+			f.setApp("turns", "sick")
 		case 3:
-			f.tell("turns", "well")
+			f.setApp("turns", "well")
 		}
 		began := time.Now()
 		f.agent.Start(f.t)
@@ -257,17 +258,17 @@ func (f *fleet) killAgent() {
 		case 3:
 			f.await("turns", gate, yes)
 		}
-		pause(2 * time.Second) // two decisions
+		pause(2 * time.Second) // time for two decisions
 	}
 	f.wantUnchanged(mark, append(slices.Clone(healthy), "failing", "recovers", "breaks")...)
 	f.wantReasons(mark, "turns", "Unhealthy", "Healthy")
 	if got := f.statuses(mark, "turns", gate); !slices.Equal(got, []corev1.ConditionStatus{no, yes}) {
-		f.t.Errorf("the gate of a pod that was sick meanwhile has become %v", got)
+		f.t.Errorf("the gate of the pod that was sick has become %v", got)
 	}
 	f.awaitReady("turns")
 }
 
-// startWithoutAPIServer starts an agent that waits for the API server.
+// startWithoutAPIServer starts an agent while the API server is away.
 func (f *fleet) startWithoutAPIServer() {
 	mark := time.Now()
 	f.agent.Stop(f.t)
@@ -281,15 +282,15 @@ func (f *fleet) startWithoutAPIServer() {
 	back := time.Now()
 	f.awaitTicks(back, append(slices.Clone(healthy), "failing")...)
 	f.t.Logf("pods were probed %.1f s after the API server was ready", time.Since(back).Seconds())
-	f.tell("turns", "sick")
+	f.setApp("turns", "sick")
 	f.await("turns", gate, no)
-	f.tell("turns", "well")
+	f.setApp("turns", "well")
 	f.await("turns", gate, yes)
 	f.awaitReady("turns")
 	f.wantUnchanged(mark, append(slices.Clone(healthy), "failing", "recovers", "breaks")...)
 }
 
-// rebootNode reboots the node. The agent, which would be a pod of it, comes back after the pods.
+// rebootNode reboots the node. The agent, which is usually a pod, starts after the other pods.
 func (f *fleet) rebootNode() {
 	before := time.Now()
 	f.agent.Kill(f.t)
@@ -306,12 +307,12 @@ func (f *fleet) rebootNode() {
 			return restarts(f.pod(name)) > n && f.pod(name).Status.ContainerStatuses[0].State.Running != nil
 		})
 	}
-	f.t.Logf("breaks after the reboot, without an agent: %s %v", gate, f.since(before, "breaks"))
-	pause(2 * time.Second) // a container is newer than the condition by seconds
+	f.t.Logf("breaks after the reboot, without an agent: %s %v", gate, f.changesSince(before, "breaks"))
+	pause(2 * time.Second) // conditions and containers have times in whole seconds
 	mark := time.Now()
 	f.agent.Start(f.t)
 	f.await("breaks", gate, no)
-	f.t.Logf("the gate of a pod that is broken after the reboot was False %.1f s after the start of the agent: %s", f.at(mark, "breaks", gate, no).Sub(mark).Seconds(), conditionOf(f.pod("breaks"), gate).Message)
+	f.t.Logf("the gate of a pod that is broken after the reboot was False %.1f s after the start of the agent: %s", f.changeTime(mark, "breaks", gate, no).Sub(mark).Seconds(), conditionOf(f.pod("breaks"), gate).Message)
 	for name := range counts {
 		if name != "breaks" {
 			f.awaitTicks(mark, name)
@@ -324,7 +325,7 @@ func (f *fleet) rebootNode() {
 		}
 	}
 	bed.Await(f.t, "the probe of breaks to decide", func() bool {
-		return strings.Contains(conditionOf(f.pod("breaks"), gate).Message, "statuscode: 503") // by an attempt
+		return strings.Contains(conditionOf(f.pod("breaks"), gate).Message, "statuscode: 503") // the message of an attempt
 	})
 	if got := f.statuses(mark, "breaks", gate); !slices.Equal(got, []corev1.ConditionStatus{no}) {
 		f.t.Errorf("the gate of a broken pod has become %v", got)

@@ -27,8 +27,8 @@ const (
 	yes, no = corev1.ConditionTrue, corev1.ConditionFalse
 )
 
-// soon is how long a condition may take to be written once it can be. It is met on a busy machine, and is
-// far from the back-off of half a minute or a minute that it excludes.
+// soon is how long the agent may take to write a condition after the API server is back. It is enough on a
+// busy machine, and too short for a back-off of 30 s or more.
 const soon = 15 * time.Second
 
 const (
@@ -37,12 +37,12 @@ const (
 	loopProbe = "{httpGet: {host: 127.0.0.1, path: /healthz, port: 8080}, period: 500ms, timeout: 2s, failureThreshold: 2}"
 )
 
-// agentYAML allows what the pods ask for.
+// agentYAML allows the modes and networks that the pods request.
 const agentYAML = bed.AgentYAML + `  liveness: {modes: [observe, restart]}
   podNetwork: true
 `
 
-// healthy are the pods of a fleet that nobody makes sick.
+// healthy are the pods that no test makes sick.
 var healthy = []string{"well", "started", "exec", "inside", "quiet"}
 
 // fleet is a node with an agent and pods.
@@ -52,10 +52,11 @@ type fleet struct {
 	ns    string
 	agent *bed.Agent
 	*recorder
-	state string // folder of the node that the pod breaks sees
+	state string // folder of the node that is mounted in the pod "breaks"
 }
 
-// podWith returns a gated pod.
+// podWith returns a pod with a readiness gate, probes of the container app, and further annotations as pairs
+// of key and value.
 func podWith(name, probes string, environment map[string]string, annotations ...string) *corev1.Pod {
 	pod := bed.Pod(name, environment)
 	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gate}}
@@ -66,7 +67,7 @@ func podWith(name, probes string, environment map[string]string, annotations ...
 	return pod
 }
 
-// newFleet starts the agent, and pods that are as they should be.
+// newFleet starts the agent and the pods, and waits until each pod has its expected conditions.
 func newFleet(t *testing.T) *fleet {
 	f := &fleet{Cluster: bed.Up(t, bed.Node), t: t, state: filepath.Join(bed.Dir, "breaks")}
 	f.ns = f.Namespace(t)
@@ -97,30 +98,30 @@ func newFleet(t *testing.T) *fleet {
 		f.Create(t, f.ns, pod)
 	}
 	for _, name := range append(slices.Clone(healthy), "turns", "recovers", "blinks", "restarted", "deleted", "replaced", "breaks") {
-		f.AwaitPod(t, f.ns, name, "ready", bed.Is(corev1.PodReady, yes))
+		f.AwaitPod(t, f.ns, name, "ready", bed.HasCondition(corev1.PodReady, yes))
 	}
 	f.awaitFailing()
-	f.tell("recovers", "sick")
+	f.setApp("recovers", "sick")
 	f.await("recovers", gate, no)
 	f.await("restarted", "prober.dev/live", yes)
 	return f
 }
 
-// awaitFailing waits until both conditions of the pod that fails from the start have the message that stays.
+// awaitFailing waits until both conditions of the pod "failing" have the message of a sick app.
 func (f *fleet) awaitFailing() {
 	for _, kind := range []corev1.PodConditionType{gate, "prober.dev/live"} {
-		f.AwaitPod(f.t, f.ns, "failing", "failing by "+string(kind), bed.Says(kind, "statuscode: 503"))
+		f.AwaitPod(f.t, f.ns, "failing", "failing by "+string(kind), bed.HasMessage(kind, "statuscode: 503"))
 	}
 }
 
-// in makes f that of a subtest.
-func (f *fleet) in(t *testing.T) *fleet {
+// withT returns f for a subtest.
+func (f *fleet) withT(t *testing.T) *fleet {
 	next := *f
 	next.t = t
 	return &next
 }
 
-// ask asks the app of a pod, and returns the status code; 0 if it does not answer.
+// ask sends a GET request to the app of a pod, and returns the status code; 0 if it does not answer.
 func (f *fleet) ask(pod, path string) int {
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + f.pod(pod).Status.PodIP + ":8080/" + path)
@@ -131,19 +132,19 @@ func (f *fleet) ask(pod, path string) int {
 	return resp.StatusCode
 }
 
-// tell makes the app of a pod "sick" or "well".
-func (f *fleet) tell(pod, what string) {
+// setApp makes the app of a pod "sick" or "well".
+func (f *fleet) setApp(pod, state string) {
 	f.t.Helper()
-	bed.Await(f.t, "the app of "+pod+" to be told", func() bool { return f.ask(pod, what) == http.StatusOK })
+	bed.Await(f.t, "the app of "+pod+" to answer", func() bool { return f.ask(pod, state) == http.StatusOK })
 }
 
 // await waits until a condition has a status in etcd.
-func (f *fleet) await(pod string, of corev1.PodConditionType, status corev1.ConditionStatus) {
+func (f *fleet) await(pod string, kind corev1.PodConditionType, status corev1.ConditionStatus) {
 	f.t.Helper()
-	bed.Await(f.t, fmt.Sprintf("%s of %s to be %s", of, pod, status), func() bool { return conditionOf(f.pod(pod), of).Status == status })
+	bed.Await(f.t, fmt.Sprintf("%s of %s to be %s", kind, pod, status), func() bool { return conditionOf(f.pod(pod), kind).Status == status })
 }
 
-// probe returns a probe of a pod as the agent has it; a zero one if it has none.
+// probe returns a probe of a pod as the agent reports it; the zero value if there is none.
 func (f *fleet) probe(pod, kind string) api.ProbeStatus {
 	f.t.Helper()
 	for _, p := range f.agent.Probes(f.t, f.ns, pod) {
@@ -154,7 +155,7 @@ func (f *fleet) probe(pod, kind string) api.ProbeStatus {
 	return api.ProbeStatus{}
 }
 
-// awaitTicks waits until the agent has carried out probes of pods since a time.
+// awaitTicks waits until the agent has made an attempt of the readiness probe of each pod since a time.
 func (f *fleet) awaitTicks(since time.Time, pods ...string) {
 	f.t.Helper()
 	for _, pod := range pods {
@@ -165,46 +166,48 @@ func (f *fleet) awaitTicks(since time.Time, pods ...string) {
 	}
 }
 
-// wantUnchanged fails the test if a condition of pods, or Ready, has changed since a time.
+// wantUnchanged fails the test if Ready or a condition of prober has changed since mark, or if prober has
+// written something about the pods.
 func (f *fleet) wantUnchanged(mark time.Time, pods ...string) {
 	f.t.Helper()
-	for _, c := range f.since(mark, pods...) {
+	for _, c := range f.changesSince(mark, pods...) {
 		if c.Type == corev1.PodReady {
-			f.t.Errorf("a pod to which nothing happens has changed: %s", c)
+			f.t.Errorf("an unaffected pod has changed: %s", c)
 		}
 	}
-	f.wantNoneOfOurs(mark, pods...)
+	f.wantNoWrites(mark, pods...)
 }
 
-// wantNoneOfOurs fails the test if prober has changed a condition of pods since a time, or written an event.
-// While the API server is away the lease of the node ends, and the controller of nodes may set Ready.
-func (f *fleet) wantNoneOfOurs(mark time.Time, pods ...string) {
+// wantNoWrites fails the test if prober has written conditions or events of pods since mark. It ignores
+// Ready: while the API server is away the lease of the node expires, and the node controller may change
+// Ready.
+func (f *fleet) wantNoWrites(mark time.Time, pods ...string) {
 	f.t.Helper()
-	for _, c := range f.since(mark, pods...) {
+	for _, c := range f.changesSince(mark, pods...) {
 		if c.Type != corev1.PodReady {
-			f.t.Errorf("prober has changed a pod to which nothing happens: %s", c)
+			f.t.Errorf("prober has changed an unaffected pod: %s", c)
 		}
 	}
 	for _, w := range f.writes(mark, pods...) {
-		f.t.Errorf("a pod to which nothing happens was written: %s %s of %s: %d", w.Verb, w.Resource, w.Name, w.Code)
+		f.t.Errorf("prober has written an unaffected pod: %s %s of %s: %d", w.Verb, w.Resource, w.Name, w.Code)
 	}
-	if events := f.told(mark, pods...); len(events) > 0 {
-		f.t.Errorf("events of pods to which nothing happens: %v", events)
+	if events := f.eventsSince(mark, pods...); len(events) > 0 {
+		f.t.Errorf("events of unaffected pods: %v", events)
 	}
 }
 
-// wantReasons fails the test unless the events of prober of a pod since a time have these reasons.
+// wantReasons fails the test unless prober's events about a pod since mark have exactly these reasons.
 func (f *fleet) wantReasons(mark time.Time, pod string, want ...string) {
 	f.t.Helper()
 	got := f.reasons(mark, pod)
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		f.t.Errorf("events of %s: %v, want %q", pod, f.told(mark, pod), want)
+		f.t.Errorf("events of %s: %v, want %q", pod, f.eventsSince(mark, pod), want)
 	}
 }
 
-// writes returns the patches of pods since a time, as the API server has recorded them.
+// writes returns the writes of service accounts to pods since mark, from the audit log.
 func (f *fleet) writes(mark time.Time, pods ...string) (some []bed.Write) {
 	f.t.Helper()
 	for _, w := range f.Writes(f.t, "", f.ns) {
@@ -216,7 +219,7 @@ func (f *fleet) writes(mark time.Time, pods ...string) (some []bed.Write) {
 	return some
 }
 
-// memory returns the memory of the agent in KiB.
+// memory returns the anonymous resident memory of the agent in KiB.
 func (f *fleet) memory() (kib int) {
 	f.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.agent.PID()))
@@ -233,5 +236,5 @@ func (f *fleet) memory() (kib int) {
 	return kib
 }
 
-// pause lets time pass, in which something should not happen.
+// pause waits for a time in which something must not happen.
 func pause(d time.Duration) { time.Sleep(d) }

@@ -30,25 +30,27 @@ func (c change) String() string {
 	return fmt.Sprintf("%s %s %s: %q -> %s %s %q", c.at.UTC().Format("15:04:05.000"), c.pod, c.Type, c.before, c.Status, c.Reason, c.Message)
 }
 
-// told is an event of a pod.
-type told struct {
+// event is a state of an event about a pod.
+type event struct {
 	at            time.Time
-	name          string // of the event
+	name          string // the event's name
 	pod           string
 	reason, text  string
 	count         int32
 	first, newest time.Time
 }
 
-func (e told) String() string { return fmt.Sprintf("%s %s (%d): %s", e.pod, e.reason, e.count, e.text) }
+func (e event) String() string {
+	return fmt.Sprintf("%s %s (%d): %s", e.pod, e.reason, e.count, e.text)
+}
 
-// recorder records all changes of the conditions of prober and of Ready, and all events of prober, of the
-// pods of a namespace.
+// recorder records all changes of Ready and of prober's conditions, and all events of prober, for the pods
+// of a namespace.
 type recorder struct {
 	mu      sync.Mutex
 	pods    map[string]*corev1.Pod
 	changes []change
-	events  []told
+	events  []event
 }
 
 func record(t *testing.T, c *bed.Cluster, namespace string) *recorder {
@@ -61,13 +63,13 @@ func record(t *testing.T, c *bed.Cluster, namespace string) *recorder {
 		if e, ok := object.(*corev1.Event); ok && e.Source.Component == "prober" {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.events = append(r.events, told{time.Now(), e.Name, e.InvolvedObject.Name, e.Reason, e.Message, e.Count, e.FirstTimestamp.Time, e.LastTimestamp.Time})
+			r.events = append(r.events, event{time.Now(), e.Name, e.InvolvedObject.Name, e.Reason, e.Message, e.Count, e.FirstTimestamp.Time, e.LastTimestamp.Time})
 		}
 	})
 	return r
 }
 
-// stored takes the newest state of a pod.
+// stored records the changes of a new state of a pod; nil if it was deleted.
 func (r *recorder) stored(name string, pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,17 +93,17 @@ func (r *recorder) stored(name string, pod *corev1.Pod) {
 	}
 }
 
-// conditionOf returns a condition of a pod; a zero one if it has none.
-func conditionOf(pod *corev1.Pod, of corev1.PodConditionType) corev1.PodCondition {
+// conditionOf returns a condition of a pod; the zero value if there is none.
+func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == of {
+		if c.Type == kind {
 			return c
 		}
 	}
 	return corev1.PodCondition{}
 }
 
-// pod returns a pod as it is stored; a zero one if there is none.
+// pod returns the stored state of a pod; the zero value if there is none.
 func (r *recorder) pod(name string) *corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,8 +113,8 @@ func (r *recorder) pod(name string) *corev1.Pod {
 	return &corev1.Pod{}
 }
 
-// since returns the changes of pods since a time; no pods are all.
-func (r *recorder) since(mark time.Time, pods ...string) (some []change) {
+// changesSince returns the changes of pods since mark. Without pods, it returns all changes.
+func (r *recorder) changesSince(mark time.Time, pods ...string) (some []change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.changes {
@@ -123,29 +125,29 @@ func (r *recorder) since(mark time.Time, pods ...string) (some []change) {
 	return some
 }
 
-// statuses returns the statuses that a condition of a pod has had since a time, one after the other.
-func (r *recorder) statuses(mark time.Time, pod string, of corev1.PodConditionType) (all []corev1.ConditionStatus) {
-	for _, c := range r.since(mark, pod) {
-		if c.Type == of && c.Status != c.before {
+// statuses returns the statuses that a condition of a pod has changed to since mark, in order.
+func (r *recorder) statuses(mark time.Time, pod string, kind corev1.PodConditionType) (all []corev1.ConditionStatus) {
+	for _, c := range r.changesSince(mark, pod) {
+		if c.Type == kind && c.Status != c.before {
 			all = append(all, c.Status)
 		}
 	}
 	return all
 }
 
-// at returns when a condition of a pod first got a status after a time; zero if it did not.
-func (r *recorder) at(mark time.Time, pod string, of corev1.PodConditionType, status corev1.ConditionStatus) time.Time {
-	for _, c := range r.since(mark, pod) {
-		if c.Type == of && c.Status == status && c.before != status {
+// changeTime returns when a condition of a pod first changed to a status after mark; zero if it did not.
+func (r *recorder) changeTime(mark time.Time, pod string, kind corev1.PodConditionType, status corev1.ConditionStatus) time.Time {
+	for _, c := range r.changesSince(mark, pod) {
+		if c.Type == kind && c.Status == status && c.before != status {
 			return c.at
 		}
 	}
 	return time.Time{}
 }
 
-// told returns the newest state of each event of pods that was written since a time, with the count since
-// then.
-func (r *recorder) told(mark time.Time, pods ...string) (all []told) {
+// eventsSince returns the newest state of each event about pods that was written since mark. Its count begins
+// at mark. Without pods, it returns all events.
+func (r *recorder) eventsSince(mark time.Time, pods ...string) (all []event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := make(map[string]int32)
@@ -158,7 +160,7 @@ func (r *recorder) told(mark time.Time, pods ...string) (all []told) {
 			continue
 		}
 		e.count -= before[e.name]
-		if i := slices.IndexFunc(all, func(o told) bool { return o.name == e.name }); i >= 0 {
+		if i := slices.IndexFunc(all, func(o event) bool { return o.name == e.name }); i >= 0 {
 			all[i] = e
 		} else {
 			all = append(all, e)
@@ -167,9 +169,10 @@ func (r *recorder) told(mark time.Time, pods ...string) (all []told) {
 	return all
 }
 
-// reasons returns the reasons of the events of a pod since a time, each as often as it was counted.
+// reasons returns the reasons of the events about a pod since mark. Each occurs as often as its event was
+// counted.
 func (r *recorder) reasons(mark time.Time, pod string) (all []string) {
-	for _, e := range r.told(mark, pod) {
+	for _, e := range r.eventsSince(mark, pod) {
 		for range e.count {
 			all = append(all, e.reason)
 		}

@@ -17,18 +17,18 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// expireToken has the token of the agent become invalid, and puts another one into its file.
+// expireToken invalidates the token of the agent, and then writes another one to its file.
 func (f *fleet) expireToken() {
 	ctx, core := f.t.Context(), f.Client.CoreV1()
-	file := filepath.Join(bed.Dir, "agent-token") // the next tests use it too
-	bound := func(name string) {
+	file := filepath.Join(bed.Dir, "agent-token") // the following tests use it too
+	writeBound := func(name string) {
 		secret, err := core.Secrets(f.ns).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil {
 			f.t.Fatal(err)
 		}
 		writeToken(f.t, f.Cluster, f.ns, secret, file)
 	}
-	bound("first")
+	writeBound("first")
 	useTokenFile(f.t, f.agent.Kubeconfig, file)
 	f.agent.Stop(f.t)
 	began := time.Now()
@@ -38,23 +38,23 @@ func (f *fleet) expireToken() {
 	if err := core.Secrets(f.ns).Delete(ctx, "first", metav1.DeleteOptions{}); err != nil {
 		f.t.Fatal(err)
 	}
-	pause(12 * time.Second) // the API server remembers for 10 s that it was valid
-	f.tell("turns", "sick")
+	pause(12 * time.Second) // the API server caches valid tokens for 10 s
+	f.setApp("turns", "sick")
 	pause(5 * time.Second)
 	if got := conditionOf(f.pod("turns"), gate); got.Status != yes {
-		f.t.Errorf("the condition was written with a token that is not valid: %+v", got)
+		f.t.Errorf("the condition was written with an invalid token: %+v", got)
 	}
-	bound("second")
+	writeBound("second")
 	renewed := time.Now()
 	f.await("turns", gate, no)
 	f.t.Logf("a condition was written %.1f s after a valid token was in the file", time.Since(renewed).Seconds())
-	f.tell("turns", "well")
+	f.setApp("turns", "well")
 	f.await("turns", gate, yes)
 	f.awaitReady("turns")
 	f.wantUnchanged(mark, append(slices.Clone(healthy), "failing", "recovers", "breaks")...)
 }
 
-// writeToken writes a token of the agent, which is valid while a secret exists.
+// writeToken writes a token of the agent that is valid while a secret exists.
 func writeToken(t *testing.T, c *bed.Cluster, namespace string, secret *corev1.Secret, file string) {
 	t.Helper()
 	token, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "prober", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
@@ -68,7 +68,7 @@ func writeToken(t *testing.T, c *bed.Cluster, namespace string, secret *corev1.S
 	}
 }
 
-// useTokenFile makes a kubeconfig use a file with a token, as that of a pod is.
+// useTokenFile makes a kubeconfig read the token from a file, as pods do.
 func useTokenFile(t *testing.T, kubeconfig, file string) {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)

@@ -18,7 +18,8 @@ import (
 
 const system = "prober-system"
 
-// TestUpgrade replaces the agents of deploy/kubernetes: by a restart, by another image, and after their loss.
+// TestUpgrade replaces the agent of deploy/kubernetes: by a restart, by another image and, with -slow, after
+// its loss.
 func TestUpgrade(t *testing.T) {
 	f := &fleet{Cluster: bed.Up(t, bed.Node), t: t}
 	f.ImportProber(t)
@@ -48,11 +49,11 @@ func TestUpgrade(t *testing.T) {
 		old := f.agentPod()
 		f.Kubectl(t, append([]string{"-n", system}, how...)...)
 		bed.Await(t, "the old agent to end", func() bool { uid := f.agentPod(); return uid != "" && uid != old })
-		f.tell("turns", "sick")
+		f.setApp("turns", "sick")
 		f.rolledOut()
 		f.await("turns", gate, no)
-		t.Logf("%s %s: a pod that turned sick without an agent was False %.1f s after the command", how[0], how[1], f.at(begun, "turns", gate, no).Sub(begun).Seconds())
-		f.tell("turns", "well")
+		t.Logf("%s %s: the gate of a pod that became sick without an agent was False %.1f s after the command", how[0], how[1], f.changeTime(begun, "turns", gate, no).Sub(begun).Seconds())
+		f.setApp("turns", "well")
 		f.await("turns", gate, yes)
 		f.awaitReady("turns")
 	}
@@ -62,7 +63,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// loseAgent has the agent away for longer than its lease, and comes back.
+// loseAgent removes the agent for longer than its lease, and then brings it back.
 func (f *fleet) loseAgent() {
 	mark := time.Now()
 	f.Kubectl(f.t, "-n", system, "patch", "daemonset", "prober", "-p", `{"spec": {"template": {"spec": {"nodeSelector": {"there": "is-none"}}}}}`)
@@ -70,17 +71,17 @@ func (f *fleet) loseAgent() {
 	if got := conditionOf(f.pod("unready"), gate); got.Reason != "AgentLost" {
 		f.t.Errorf("the gate without an agent: %+v", got)
 	}
-	lost := f.at(mark, "unready", gate, no)
+	lost := f.changeTime(mark, "unready", gate, no)
 	f.await("unready", corev1.PodReady, no)
 	again := time.Now()
 	f.Kubectl(f.t, "-n", system, "patch", "daemonset", "prober", "-p", `{"spec": {"template": {"spec": {"nodeSelector": {"there": null}}}}}`)
 	f.await("unready", gate, yes)
 	f.await("unready", corev1.PodReady, yes)
-	f.t.Logf("AgentLost %.1f s after the command that removed the agent, and True again %.1f s after it may run", lost.Sub(mark).Seconds(), f.at(again, "unready", gate, yes).Sub(again).Seconds())
+	f.t.Logf("AgentLost %.1f s after the command that removed the agent, and True again %.1f s after it may run", lost.Sub(mark).Seconds(), f.changeTime(again, "unready", gate, yes).Sub(again).Seconds())
 	f.wantUnchanged(mark, "well", "failing", "turns")
 }
 
-// agentPod returns the UID of the pod of the agent that is not being deleted; "" if there is none.
+// agentPod returns the UID of the agent's pod; "" if there is none that is not being deleted.
 func (f *fleet) agentPod() string {
 	pods, err := f.Client.CoreV1().Pods(system).List(f.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=node"})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// budget has a workload whose pods fail one after the other: the first three are restarted.
+// budget makes the pods of a workload sick one after the other. Only the first three may be restarted.
 func (r *rig) budget(t *testing.T) {
 	ns := r.namespace(t)
 	pods := r.deploy(t, ns, probed("web", goodLiveness, "restart", nil), 4)
@@ -35,8 +35,8 @@ func (r *rig) budget(t *testing.T) {
 	}
 }
 
-// badProbe gives 20 pods that are well a liveness probe that is wrong, and takes it back. The default breaker
-// guards them, though all their other probes succeed.
+// badProbe gives 20 healthy pods a wrong liveness probe, and then corrects it. The default breaker must stop
+// the restarts, although all other probes of the pods succeed.
 func (r *rig) badProbe(t *testing.T) {
 	const replicas = 20
 	ns := r.namespace(t)
@@ -44,7 +44,7 @@ func (r *rig) badProbe(t *testing.T) {
 	slower = strings.Replace(slower, "app: {", "app: {readiness: {httpGet: {path: /ready, port: 8080}, period: 2s}, ", 1)
 	pods := r.deploy(t, ns, probed("web", slower, "restart", nil), replicas)
 	for _, pod := range pods {
-		r.AwaitPod(t, ns, pod.Name, "live", bed.Is(live, corev1.ConditionTrue))
+		r.AwaitPod(t, ns, pod.Name, "live", bed.HasCondition(live, corev1.ConditionTrue))
 	}
 
 	r.annotate(t, pods, strings.Replace(slower, "/healthz", "/health", 1))
@@ -52,7 +52,7 @@ func (r *rig) badProbe(t *testing.T) {
 		r.awaitEvent(t, ns, pod.Name, "Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 404")
 		r.awaitEvent(t, ns, pod.Name, "ProbeRestartWithheld",
 			"The liveness probe of container app fails, and container app is not restarted: the breaker is open (")
-		r.AwaitPod(t, ns, pod.Name, "not live: the condition says what is", bed.Is(live, corev1.ConditionFalse))
+		r.AwaitPod(t, ns, pod.Name, "not live, although the breaker is open", bed.HasCondition(live, corev1.ConditionFalse))
 	}
 
 	r.annotate(t, pods, slower)
@@ -66,10 +66,10 @@ func (r *rig) badProbe(t *testing.T) {
 	}
 }
 
-// annotate gives pods other probes, at the same time.
+// annotate changes the probes of pods, at the same time.
 func (r *rig) annotate(t *testing.T, pods []corev1.Pod, probes string) {
 	t.Helper()
-	patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"prober.dev/probes": probes}}}) // only texts
+	patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"prober.dev/probes": probes}}}) // cannot fail
 	var all sync.WaitGroup
 	for _, pod := range pods {
 		all.Go(func() {

@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package modes tests what prober node does to pods: it gates rollouts, restarts containers, evicts pods, and
-// leaves them alone where it must.
+// Package modes tests the actions of prober node on pods: it gates rollouts, restarts containers, evicts
+// pods, and does none of these where it must not.
 //
-// Read modes_test.go first: the tests share a node, and each of them runs one agent. What does not depend on
-// the agent's configuration runs at the same time, in a namespace for each. rig_test.go has what they need of pods.
+// Read modes_test.go first: the tests share a node, and each of them runs one agent. Subtests that share an
+// agent run in parallel, each in its own namespace. rig_test.go has helpers for pods.
 package modes
 
 import (
@@ -21,13 +21,13 @@ func TestMain(m *testing.M) {
 	bed.Main(m)
 }
 
-// rules let an agent use all modes.
+// rules are the permissions that an agent needs for all modes.
 var rules = append([]rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"pods/eviction", "pods/exec"}, Verbs: []string{"create"}},
 	{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"get"}},
 }, bed.AgentRules...)
 
-// prober.yaml, to which tests add keys of kubernetes.
+// configHead is the beginning of prober.yaml. Tests append keys of kubernetes.
 const configHead = `apiVersion: prober.dev/v1
 kind: AgentConfig
 kubernetes:
@@ -35,11 +35,11 @@ kubernetes:
     modes: [observe, sidecar, restart, evict]
 `
 
-// trusting is for agents whose breaker must not open, since the machine is busy and tests fail many probes.
-const trusting = `  breaker: {share: 1, least: 1000, lag: 1m, pressure: {cpu: 100, memory: 100, io: 100}}
+// closed keeps the breaker from opening, although the machine is busy and many probes fail.
+const closed = `  breaker: {share: 1, least: 1000, lag: 1m, pressure: {cpu: 100, memory: 100, io: 100}}
 `
 
-// newRig starts an agent, up to the end of the test.
+// newRig starts an agent, and stops it at the end of the test.
 func newRig(t *testing.T, config string, flags ...string) *rig {
 	t.Helper()
 	c := bed.Up(t, bed.Node)
@@ -48,9 +48,9 @@ func newRig(t *testing.T, config string, flags ...string) *rig {
 
 const criSocket = "--cri-socket=" + bed.CRISocket
 
-// TestModes has an agent that may do everything.
+// TestModes runs the subtests that need an agent with all modes.
 func TestModes(t *testing.T) {
-	r := newRig(t, trusting+`
+	r := newRig(t, closed+`
   budgets: {workload: {burst: 3, every: 1h}, node: {burst: 1000, every: 1s}, backoff: 1s}
   podNetwork: true
 `, criSocket)
@@ -61,32 +61,32 @@ func TestModes(t *testing.T) {
 		"sidecar": r.sidecar,
 		"evict":   r.evict,
 		"observe": r.observe,
-		"restart refuses what would not come back": r.refuse,
-		"a workload uses up its budget":            r.budget,
-		"startup":                                  r.startup,
-		"startup of the kubelet":                   r.kubeletStartup,
-		"network of the pod":                       r.network,
-		"exec":                                     r.exec,
+		"restart refuses containers that would stay down": r.refuse,
+		"a workload uses up its budget":                   r.budget,
+		"startup":                                         r.startup,
+		"startup of the kubelet":                          r.kubeletStartup,
+		"network of the pod":                              r.network,
+		"exec":                                            r.exec,
 	})
 }
 
-// TestKillAndBreaker has an agent that kills what would complete otherwise, and a breaker that opens.
+// TestKillAndBreaker runs an agent with onFailure: kill, and a breaker that opens.
 func TestKillAndBreaker(t *testing.T) {
 	r := newRig(t, `    onFailure: kill
   budgets: {backoff: 1s}
   breaker: {lag: 1m, pressure: {cpu: 100, memory: 100, io: 100}}
 `, criSocket)
 	t.Run("containers that would complete are killed", r.kill)
-	t.Run("a bad probe restarts nobody", r.badProbe)
+	t.Run("a bad probe restarts no container", r.badProbe)
 }
 
-// TestDryRun has an agent that only tells what it would do.
+// TestDryRun runs an agent that only reports the actions that it would take.
 func TestDryRun(t *testing.T) {
-	newRig(t, trusting+"  dryRun: true\n", criSocket).dryRun(t)
+	newRig(t, closed+"  dryRun: true\n", criSocket).dryRun(t)
 }
 
-// TestWithoutRuntime has an agent without the socket of the runtime.
+// TestWithoutRuntime runs an agent without the socket of the runtime.
 func TestWithoutRuntime(t *testing.T) {
-	r := newRig(t, trusting+"  apiExec: true\n")
+	r := newRig(t, closed+"  apiExec: true\n")
 	r.parallel(t, map[string]func(*testing.T){"exec": r.exec, "restart is refused": r.noRuntime})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// sidecar runs examples/kubernetes/sidecar.yaml with the images of the tests, and probes of the kubelet that take
-// less time. The agent of the node leaves the restart to the kubelet.
+// sidecar runs examples/kubernetes/sidecar.yaml with the images of the tests and shorter periods of the
+// kubelet's probes. The kubelet restarts the container; the agent of the node must not.
 func (r *rig) sidecar(t *testing.T) {
 	r.ImportProber(t)
 	data, err := os.ReadFile("../../../examples/kubernetes/sidecar.yaml")
@@ -40,7 +40,7 @@ func (r *rig) sidecar(t *testing.T) {
 	ns := r.namespace(t)
 	sicken(t, r.run(t, ns, pod))
 	after := r.AwaitPod(t, ns, pod.Name, "restarted by the kubelet, and ready", func(pod *corev1.Pod) bool {
-		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].RestartCount == 1 && bed.Is(corev1.PodReady, corev1.ConditionTrue)(pod)
+		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].RestartCount == 1 && bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(pod)
 	})
 	if n := after.Status.InitContainerStatuses[0].RestartCount; n != 0 {
 		t.Errorf("the sidecar was restarted %d times", n)
@@ -56,7 +56,7 @@ func (r *rig) sidecar(t *testing.T) {
 	t.Logf("the pod was gone %v after it was deleted", time.Since(deleted).Round(time.Millisecond))
 }
 
-// awaitGone waits until a pod is gone.
+// awaitGone waits until a pod does not exist.
 func (r *rig) awaitGone(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	bed.Await(t, "the end of pod "+pod.Name, func() bool {
@@ -65,7 +65,7 @@ func (r *rig) awaitGone(t *testing.T, pod *corev1.Pod) {
 	})
 }
 
-// evict has a pod that is evicted when its PodDisruptionBudget allows that.
+// evict checks that a pod is evicted only when its PodDisruptionBudget allows it.
 func (r *rig) evict(t *testing.T) {
 	ns := r.namespace(t)
 	old := r.deploy(t, ns, probed("web", goodLiveness, "evict", nil), 1)[0]
@@ -93,15 +93,15 @@ func (r *rig) evict(t *testing.T) {
 	r.awaitGone(t, &old)
 	bed.Await(t, "another pod to be ready", func() bool {
 		pods := r.pods(t, ns)
-		return len(pods) == 1 && pods[0].UID != old.UID && bed.Is(corev1.PodReady, corev1.ConditionTrue)(&pods[0])
+		return len(pods) == 1 && pods[0].UID != old.UID && bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(&pods[0])
 	})
 }
 
-// observe has a sick app whose pod is not touched.
+// observe checks that the agent does not act on a pod in the mode observe.
 func (r *rig) observe(t *testing.T) {
 	ns := r.namespace(t)
 	sicken(t, r.run(t, ns, probed("web", goodLiveness, "observe", nil)))
-	pod := r.AwaitPod(t, ns, "web", "not live", bed.Is(live, corev1.ConditionFalse))
+	pod := r.AwaitPod(t, ns, "web", "not live", bed.HasCondition(live, corev1.ConditionFalse))
 	if c := condition(pod, live); c.Reason != "ProbeFailed" || c.Message != "app liveness: HTTP probe failed with statuscode: 503" {
 		t.Errorf("condition: %+v", c)
 	}
@@ -113,7 +113,8 @@ func (r *rig) observe(t *testing.T) {
 	}
 }
 
-// dryRun has the agent tell of a restart and of an eviction, and of no condition.
+// dryRun checks that the agent writes events about a restart and an eviction, but acts on no pod and writes
+// no condition.
 func (r *rig) dryRun(t *testing.T) {
 	ns := r.namespace(t)
 	for mode, want := range map[string][2]string{
@@ -133,7 +134,7 @@ func (r *rig) dryRun(t *testing.T) {
 	}
 }
 
-// noRuntime has a pod that asks for restarts.
+// noRuntime checks that the agent refuses restarts without a container runtime.
 func (r *rig) noRuntime(t *testing.T) {
 	ns := r.namespace(t)
 	sicken(t, r.run(t, ns, probed("web", goodLiveness, "restart", nil)))

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// withOther adds a container that sleeps to a pod.
+// withOther adds the container other to a pod. It only sleeps.
 func withOther(pod *corev1.Pod) *corev1.Pod {
 	other := pod.Spec.Containers[0]
 	other.Name, other.Args, other.Env = "other", []string{"sleep", "1h"}, nil
@@ -21,7 +21,7 @@ func withOther(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// fourProbes are one of each kind of handler, with HOST.
+// fourProbes has four probes with different handlers. HOST is a placeholder.
 const fourProbes = `
 app:
   readiness: {httpGet: {HOST, path: /healthz, port: 8080}, period: 200ms, failureThreshold: 1}
@@ -31,7 +31,8 @@ other:
   liveness: {plugin: {name: expect, target: {HOST, port: 6379}, config: {queryResponse: [{send: PING}, {expect: '^\+PONG'}]}}, period: 200ms, failureThreshold: 1}
 `
 
-// awaitProbes waits until each probe of a pod has had five attempts more, and returns them.
+// awaitProbes waits until each of the count probes of a pod has had five equal results in a row, and returns
+// the probes.
 func (r *rig) awaitProbes(t *testing.T, ns, pod string, count int) (all []api.ProbeStatus) {
 	t.Helper()
 	bed.Await(t, "probes of "+pod, func() bool {
@@ -46,7 +47,8 @@ func (r *rig) awaitProbes(t *testing.T, ns, pod string, count int) (all []api.Pr
 	return all
 }
 
-// network has apps that listen on loopback, and apps that the node cannot reach.
+// network probes apps that listen on the loopback address, and apps whose packets from the node are dropped.
+// Only probes in the network of the pod must succeed.
 func (r *rig) network(t *testing.T) {
 	ns := r.namespace(t)
 	inPod := func(pod *corev1.Pod) *corev1.Pod { pod.Annotations["prober.dev/network"] = "pod"; return pod }
@@ -79,7 +81,7 @@ func (r *rig) network(t *testing.T) {
 		pod := r.AwaitPod(t, ns, name, "an address", func(pod *corev1.Pod) bool { return pod.Status.PodIP != "" })
 		bed.Drop(t, "ip daddr "+pod.Status.PodIP)
 	}
-	bed.Await(t, "the node to reach the pod no longer", func() bool {
+	bed.Await(t, "all probes from the node to fail", func() bool {
 		for _, p := range r.agent.Probes(t, ns, "dropped-out") {
 			if p.Result != "failure" {
 				return false
@@ -91,8 +93,7 @@ func (r *rig) network(t *testing.T) {
 	check("dropped-in", "success")
 }
 
-// exec has commands that end with 0 and with 3, one that takes too long, and one that is not there, for which
-// there is no verdict.
+// exec runs commands that exit with 0 and 3, one that times out, and a missing one, whose result is unknown.
 func (r *rig) exec(t *testing.T) {
 	ns := r.namespace(t)
 	r.run(t, ns, withOther(probed("web", `
@@ -115,15 +116,16 @@ other:
 			if p.Last != nil {
 				got = *p.Last
 			}
-			// The runtime is asked once a second, and ends the commands of a container later if it is slow.
+			// The agent lists containers once a second. A slow runtime may end commands late, so that further
+			// ones are refused.
 			return p.Last != nil && !strings.Contains(got.Error, "not known to the runtime yet") && !strings.Contains(got.Error, "still run in it")
 		})
 		if got.Result != want.result || !strings.Contains(got.Output, want.output) || !strings.Contains(got.Error, want.err) || (got.Error != "") != (want.err != "") {
 			t.Errorf("%s of %s: %+v, want %+v", want.kind, want.container, got, want)
 		}
 	}
-	pod := r.AwaitPod(t, ns, "web", "not live", bed.Is(live, corev1.ConditionFalse))
+	pod := r.AwaitPod(t, ns, "web", "not live", bed.HasCondition(live, corev1.ConditionFalse))
 	if c := condition(pod, live); c.Message != "app liveness: check 3" {
-		t.Errorf("condition: %+v, want that of the command with exit code 3 alone", c)
+		t.Errorf("condition: %+v, want the message of only the command with exit code 3", c)
 	}
 }

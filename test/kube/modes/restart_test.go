@@ -14,24 +14,25 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// The kubelet's words.
+// Messages of events, with the kubelet's wording.
 const (
 	unhealthy = "Liveness probe failed: HTTP probe failed with statuscode: 503"
 	killing   = "Container app failed liveness probe, will be restarted"
 )
 
-// restartPolite restarts an app that takes a second to end.
+// restartPolite restarts an app that ends one second after SIGTERM.
 func (r *rig) restartPolite(t *testing.T) {
 	pod := probed("polite", strings.Replace(goodLiveness, "app: {", "app: {readiness: {httpGet: {path: /ready, port: 8080}, period: 200ms}, ", 1), "restart", map[string]string{"TERM_DELAY": "1s"})
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(60))
 	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gate}}
 	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/hook", Port: intstr.FromInt32(8080)}}}
 	if code := container(r.restart(t, pod)).LastTerminationState.Terminated.ExitCode; code != 0 {
-		t.Errorf("exit code %d, want that of the app: it has 60 s", code)
+		t.Errorf("exit code %d, want 0: the app has 60 s to end", code)
 	}
 }
 
-// restartStubborn restarts an app that does not end. The pod has a grace period that is longer than tests wait.
+// restartStubborn restarts an app that ignores SIGTERM. The grace period of the pod is longer than tests
+// wait.
 func (r *rig) restartStubborn(t *testing.T) {
 	pod := probed("stubborn", strings.Replace(goodLiveness, "liveness: {", "liveness: {terminationGracePeriodSeconds: 4, ", 1), "restart", map[string]string{"TERM_DELAY": "1h"})
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(600))
@@ -40,14 +41,14 @@ func (r *rig) restartStubborn(t *testing.T) {
 	if code := container(after).LastTerminationState.Terminated.ExitCode; code != 137 {
 		t.Errorf("exit code %d, want 137", code)
 	}
-	// Else the end of the namespace would take ten minutes.
+	// Otherwise the deletion of the namespace would take ten minutes.
 	if err := r.Client.CoreV1().Pods(after.Namespace).Delete(t.Context(), after.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(1))}); err != nil {
 		t.Error(err)
 	}
 }
 
-// restart makes the app of a pod sick, and returns the pod when it was restarted and its probe succeeds for a
-// while.
+// restart makes the app of a pod sick, waits until it was restarted and its probe has succeeded ten times,
+// and returns the pod.
 func (r *rig) restart(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	ns := r.namespace(t)
@@ -58,9 +59,9 @@ func (r *rig) restart(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	r.AwaitPod(t, ns, pod.Name, "restarted, and ready", restarted)
 	t.Logf("%s was ready %v after its app was sick", pod.Name, time.Since(sick).Round(time.Millisecond))
 	r.awaitRun(t, ns, pod.Name, "success")
-	after := r.AwaitPod(t, ns, pod.Name, "live again", bed.Is(live, corev1.ConditionTrue))
+	after := r.AwaitPod(t, ns, pod.Name, "live again", bed.HasCondition(live, corev1.ConditionTrue))
 	if !restarted(after) {
-		t.Errorf("the new container was not left alone: %+v", after.Status)
+		t.Errorf("the new container was restarted too: %+v", after.Status)
 	}
 	if all := r.events(t, ns, pod.Name, "Killing"); len(all) != 1 || all[0].Count != 1 {
 		t.Errorf("events about the end of the container: %+v", all)
@@ -72,7 +73,8 @@ func (r *rig) restart(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	return after
 }
 
-// refuse has containers that would not come back after SIGTERM, and leaves them alone.
+// refuse checks that the agent does not restart containers that the kubelet would not start again after
+// SIGTERM.
 func (r *rig) refuse(t *testing.T) {
 	ns := r.namespace(t)
 	pods := map[corev1.RestartPolicy]*corev1.Pod{}
@@ -98,8 +100,8 @@ func (r *rig) refuse(t *testing.T) {
 	}
 }
 
-// kill has containers that would be completed after SIGTERM, and come back after they were killed; and one that
-// never comes back, which is ended as the kubelet would.
+// kill checks onFailure: kill. Containers that would complete after SIGTERM are killed, so that the kubelet
+// starts them again. A container with the restart policy Never gets SIGTERM, as from the kubelet.
 func (r *rig) kill(t *testing.T) {
 	ns := r.namespace(t)
 	alone, job := probed("alone", goodLiveness, "restart", nil), probed("job", goodLiveness, "restart", nil)

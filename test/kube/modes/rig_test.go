@@ -36,7 +36,7 @@ type rig struct {
 	agent *bed.Agent
 }
 
-// parallel runs tests at the same time, and waits for them.
+// parallel runs subtests in parallel, and waits for them.
 func (r *rig) parallel(t *testing.T, tests map[string]func(*testing.T)) {
 	t.Run("parallel", func(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(tests)) {
@@ -48,23 +48,23 @@ func (r *rig) parallel(t *testing.T, tests map[string]func(*testing.T)) {
 	})
 }
 
-// namespace makes a namespace. If the test fails, the pods and events in it are logged.
+// namespace creates a namespace. At the end of the test, it logs the agent's events and conditions in it.
 func (r *rig) namespace(t *testing.T) string {
 	ns := r.Namespace(t)
 	t.Cleanup(func() {
-		t.Logf("events of prober:\n%s", r.told(t, ns))
+		t.Logf("events and conditions of prober:\n%s", r.summary(t, ns))
 	})
 	return ns
 }
 
-// probed returns a pod of the app of the tests, with probes and a mode.
+// probed returns a pod with probes and a mode.
 func probed(name, probes, mode string, environment map[string]string) *corev1.Pod {
 	pod := bed.Pod(name, environment)
 	pod.Annotations = map[string]string{"prober.dev/probes": probes, "prober.dev/liveness": mode}
 	return pod
 }
 
-// deploy creates a Deployment of a pod, and waits until its pods are ready.
+// deploy creates a Deployment with a pod as its template, and waits until its pods are ready.
 func (r *rig) deploy(t *testing.T, ns string, pod *corev1.Pod, replicas int32) (pods []corev1.Pod) {
 	t.Helper()
 	_, err := r.Client.AppsV1().Deployments(ns).Create(t.Context(), &appsv1.Deployment{
@@ -77,42 +77,42 @@ func (r *rig) deploy(t *testing.T, ns string, pod *corev1.Pod, replicas int32) (
 		t.Fatal(err)
 	}
 	bed.Await(t, "the pods of "+pod.Name+" to be ready", func() bool {
-		pods = slices.DeleteFunc(r.pods(t, ns), func(p corev1.Pod) bool { return !bed.Is(corev1.PodReady, corev1.ConditionTrue)(&p) })
+		pods = slices.DeleteFunc(r.pods(t, ns), func(p corev1.Pod) bool { return !bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(&p) })
 		return len(pods) == int(replicas)
 	})
 	return pods
 }
 
-// templateOf returns a template of pods, which the scheduler binds.
+// templateOf returns a pod template. The scheduler binds its pods.
 func templateOf(pod *corev1.Pod) corev1.PodTemplateSpec {
 	pod.Spec.NodeName = ""
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec}
 }
 
-// job creates a Job of a pod, and returns its pod when that is ready.
+// job creates a Job with a pod as its template, waits until its pod is ready, and returns it.
 func (r *rig) job(t *testing.T, ns string, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Spec: batchv1.JobSpec{Template: templateOf(pod)}}
 	if _, err := r.Client.BatchV1().Jobs(ns).Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	var of *corev1.Pod
+	var created *corev1.Pod
 	bed.Await(t, "the pod of the job to be ready", func() bool {
 		for _, p := range r.pods(t, ns) {
-			if p.Labels["app"] == pod.Labels["app"] && bed.Is(corev1.PodReady, corev1.ConditionTrue)(&p) {
-				of = &p
+			if p.Labels["app"] == pod.Labels["app"] && bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(&p) {
+				created = &p
 			}
 		}
-		return of != nil
+		return created != nil
 	})
-	return of
+	return created
 }
 
-// run creates a pod, and returns it when it is ready.
+// run creates a pod, waits until it is ready, and returns it.
 func (r *rig) run(t *testing.T, ns string, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	r.Create(t, ns, pod)
-	return r.AwaitPod(t, ns, pod.Name, "ready", bed.Is(corev1.PodReady, corev1.ConditionTrue))
+	return r.AwaitPod(t, ns, pod.Name, "ready", bed.HasCondition(corev1.PodReady, corev1.ConditionTrue))
 }
 
 func (r *rig) pods(t testing.TB, ns string) []corev1.Pod {
@@ -125,7 +125,9 @@ func (r *rig) pods(t testing.TB, ns string) []corev1.Pod {
 }
 
 // sicken makes the app of a pod sick.
-func sicken(t *testing.T, pod *corev1.Pod) { bed.Get(t, "http://"+pod.Status.PodIP+":8080/sick") }
+func sicken(t *testing.T, pod *corev1.Pod) {
+	bed.HTTPStatus(t, "http://"+pod.Status.PodIP+":8080/sick")
+}
 
 // container returns the status of the container app.
 func container(pod *corev1.Pod) corev1.ContainerStatus {
@@ -137,22 +139,22 @@ func container(pod *corev1.Pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// restarted is a condition for AwaitPod: the container was restarted once and the pod is ready again.
+// restarted reports whether the container app was restarted once and the pod is ready again.
 func restarted(pod *corev1.Pod) bool {
-	return container(pod).RestartCount == 1 && bed.Is(corev1.PodReady, corev1.ConditionTrue)(pod)
+	return container(pod).RestartCount == 1 && bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(pod)
 }
 
 // condition returns a condition of a pod; the zero value if there is none.
-func condition(pod *corev1.Pod, of corev1.PodConditionType) corev1.PodCondition {
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == of {
+		if c.Type == kind {
 			return c
 		}
 	}
 	return corev1.PodCondition{}
 }
 
-// events returns the events of the agent about a pod with a reason, or all of them for "".
+// events returns the agent's events about a pod with a reason. If pod or reason is "", it matches all.
 func (r *rig) events(t testing.TB, ns, pod, reason string) (some []corev1.Event) {
 	t.Helper()
 	list, err := r.Client.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{})
@@ -167,8 +169,8 @@ func (r *rig) events(t testing.TB, ns, pod, reason string) (some []corev1.Event)
 	return some
 }
 
-// told returns all events of the agent in a namespace, and the conditions of its pods.
-func (r *rig) told(t testing.TB, ns string) string {
+// summary returns all events of the agent in a namespace, and its conditions of pods, as text.
+func (r *rig) summary(t testing.TB, ns string) string {
 	var b strings.Builder
 	list, err := r.Client.CoreV1().Events(ns).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
@@ -193,7 +195,7 @@ func (r *rig) told(t testing.TB, ns string) string {
 	return b.String()
 }
 
-// awaitEvent waits for an event of the agent about a pod with a reason, whose message begins with text.
+// awaitEvent waits for an event of the agent about a pod, with a reason and a message that begins with text.
 func (r *rig) awaitEvent(t *testing.T, ns, pod, reason, text string) {
 	t.Helper()
 	bed.Await(t, "the event "+reason+" of "+pod+": "+text, func() bool {
@@ -201,7 +203,7 @@ func (r *rig) awaitEvent(t *testing.T, ns, pod, reason, text string) {
 	})
 }
 
-// probe returns a probe of a pod as the agent says; the zero value if it does not know it.
+// probe returns a probe of a pod as the agent reports it; the zero value if there is none.
 func (r *rig) probe(t *testing.T, ns, pod, container, kind string) api.ProbeStatus {
 	for _, p := range r.agent.Probes(t, ns, pod) {
 		if p.Container == container && p.Kind == kind {
@@ -211,8 +213,8 @@ func (r *rig) probe(t *testing.T, ns, pod, container, kind string) api.ProbeStat
 	return api.ProbeStatus{}
 }
 
-// awaitRun waits until the last ten or more attempts of the liveness probe of a pod had a result: time enough
-// for the agent to do what it must not.
+// awaitRun waits until the last ten attempts of the liveness probe of a pod had a result. In this time, an
+// agent with a fault would act on the pod.
 func (r *rig) awaitRun(t *testing.T, ns, pod, result string) {
 	t.Helper()
 	bed.Await(t, "ten results in a row of "+pod+": "+result, func() bool {

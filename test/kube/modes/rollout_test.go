@@ -16,10 +16,11 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// versionProbe has a plugin read the version that an app has. The kubelet does not look at it.
+// versionProbe checks the version of an app by a plugin. The kubelet's probe does not check it.
 const versionProbe = `app: {readiness: {plugin: {name: httpcheck, target: {port: 8080}, config: {url: /version, failIfBodyNotMatchesRegexp: ["^v[12]"]}}, period: 200ms, failureThreshold: 25}}`
 
-// rollout rolls out a version that the plugin likes, one about which it warns, and one which it refuses.
+// rollout rolls out a version that passes the probe, one with a warning, and one that fails. The last one
+// must not become ready.
 func (r *rig) rollout(t *testing.T) {
 	ns := r.namespace(t)
 	pod := probed("web", versionProbe, "observe", map[string]string{"VERSION": "v1"})
@@ -39,7 +40,7 @@ func (r *rig) rollout(t *testing.T) {
 	bed.Await(t, "the second version to be rolled out", func() bool {
 		pods := r.pods(t, ns)
 		return len(pods) == 2 && !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
-			return versionOf(&p) != "v2" || !bed.Is(corev1.PodReady, corev1.ConditionTrue)(&p)
+			return versionOf(&p) != "v2" || !bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(&p)
 		})
 	})
 	second := r.pods(t, ns)
@@ -54,21 +55,22 @@ func (r *rig) rollout(t *testing.T) {
 	var third corev1.Pod
 	bed.Await(t, "the third version to be refused", func() bool {
 		for _, p := range r.pods(t, ns) {
-			if versionOf(&p) == "v3" && bed.Is(corev1.ContainersReady, corev1.ConditionTrue)(&p) && bed.Is(gate, corev1.ConditionFalse)(&p) {
+			if versionOf(&p) == "v3" && bed.HasCondition(corev1.ContainersReady, corev1.ConditionTrue)(&p) && bed.HasCondition(gate, corev1.ConditionFalse)(&p) {
 				third = p
 			}
 		}
 		return third.Name != ""
 	})
-	// Its app listens long before 5 s have passed.
+	// 25 failures take 5 s, and the app listens much earlier. So the message is not about a refused
+	// connection.
 	if c := condition(&third, gate); c.Reason != "ProbeFailed" || !strings.HasPrefix(c.Message, `app readiness: the body does not match "^v[12]"`) {
 		t.Errorf("condition of the third version: %+v", c)
 	}
-	r.awaitEvent(t, ns, third.Name, "Unhealthy", "Readiness probe failed: ") // its first failure may be an app that does not listen yet
+	r.awaitEvent(t, ns, third.Name, "Unhealthy", "Readiness probe failed: ") // the first failure may be an app that does not listen yet
 	bed.Await(t, "20 attempts of the third version", func() bool { return r.probe(t, ns, third.Name, "app", "readiness").Run >= 20 })
 	old := 0
 	for _, p := range r.pods(t, ns) {
-		switch ready := bed.Is(corev1.PodReady, corev1.ConditionTrue)(&p); {
+		switch ready := bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(&p); {
 		case versionOf(&p) == "v2" && ready && p.DeletionTimestamp == nil:
 			old++
 		case versionOf(&p) == "v3" && ready:
@@ -80,10 +82,10 @@ func (r *rig) rollout(t *testing.T) {
 	}
 }
 
-// update gives the pods of the Deployment web another version, and other probes.
+// update changes the version and the probes of the Deployment web.
 func (r *rig) update(t *testing.T, ns, version, probes string) {
 	t.Helper()
-	patch, _ := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{ // only texts
+	patch, _ := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{ // cannot fail
 		"metadata": map[string]any{"annotations": map[string]string{"prober.dev/probes": probes}},
 		"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "env": []any{map[string]string{"name": "VERSION", "value": version}}}}},
 	}}})

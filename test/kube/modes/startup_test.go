@@ -10,7 +10,8 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// startedPod returns a pod whose container has started when the file /data/started exists, which restarts leave.
+// startedPod returns a pod for startup probes that succeed when the file /data/started exists. The file
+// survives restarts of the container.
 func startedPod(name, probes string) *corev1.Pod {
 	pod := probed(name, probes, "restart", nil)
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
@@ -18,14 +19,14 @@ func startedPod(name, probes string) *corev1.Pod {
 	return pod
 }
 
-// begin makes the file.
+// begin creates the file /data/started in a pod.
 func (r *rig) begin(t *testing.T, ns, pod string) {
 	t.Helper()
 	r.Kubectl(t, "-n", ns, "exec", pod, "--", "/app", "touch", "/data/started")
 }
 
-// startup has a startup probe that fails, until the container has been restarted. The liveness probe, which
-// would succeed, waits for it.
+// startup checks a startup probe that fails until the container is restarted. The liveness probe would
+// succeed, but must wait for the startup probe.
 func (r *rig) startup(t *testing.T) {
 	ns := r.namespace(t)
 	r.run(t, ns, startedPod("web", `app: {
@@ -41,10 +42,10 @@ func (r *rig) startup(t *testing.T) {
 	}
 	r.begin(t, ns, "web")
 	r.awaitRun(t, ns, "web", "success")
-	r.AwaitPod(t, ns, "web", "live", bed.Is(live, corev1.ConditionTrue))
+	r.AwaitPod(t, ns, "web", "live", bed.HasCondition(live, corev1.ConditionTrue))
 }
 
-// kubeletStartup has a startup probe of the kubelet, which holds ours.
+// kubeletStartup checks that the agent's liveness probe waits for a startup probe of the kubelet.
 func (r *rig) kubeletStartup(t *testing.T) {
 	ns := r.namespace(t)
 	pod := startedPod("web", goodLiveness)

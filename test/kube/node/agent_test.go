@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// TestAgentSetsGate has prober node probe a pod, which the kubelet holds to be ready when the probe
-// succeeds, and not ready when it fails.
+// TestAgentSetsGate runs an agent and a pod with a readiness gate. The kubelet reports the pod as ready while
+// the probe succeeds, and as not ready while it fails.
 func TestAgentSetsGate(t *testing.T) {
 	c := bed.Up(t, bed.Node)
 	ns := c.Namespace(t)
@@ -20,9 +20,9 @@ func TestAgentSetsGate(t *testing.T) {
 	pod.Annotations = map[string]string{"prober.dev/probes": `app: {readiness: {httpGet: {path: /healthz, port: 8080}, period: 200ms, failureThreshold: 1}}`}
 	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gate}}
 	c.Create(t, ns, pod)
-	pod = c.AwaitPod(t, ns, "web", "ready", bed.Is(corev1.PodReady, corev1.ConditionTrue))
-	bed.Get(t, "http://"+pod.Status.PodIP+":8080/sick")
-	c.AwaitPod(t, ns, "web", "not ready", bed.Is(corev1.PodReady, corev1.ConditionFalse))
+	pod = c.AwaitPod(t, ns, "web", "ready", bed.HasCondition(corev1.PodReady, corev1.ConditionTrue))
+	bed.HTTPStatus(t, "http://"+pod.Status.PodIP+":8080/sick")
+	c.AwaitPod(t, ns, "web", "not ready", bed.HasCondition(corev1.PodReady, corev1.ConditionFalse))
 	if probes := agent.Probes(t, ns, "web"); len(probes) != 1 || probes[0].Result != "failure" {
 		t.Errorf("probes: %+v", probes)
 	}

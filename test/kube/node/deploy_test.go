@@ -30,7 +30,8 @@ func kubectl(t *testing.T, args ...string) (output string, err error) {
 	return out.String(), err
 }
 
-// install applies deploy/kubernetes with some components and prober.yaml, up to the end of the test.
+// install applies deploy/kubernetes with some components and keys of prober.yaml. It deletes the workloads at
+// the end of the test.
 func install(t *testing.T, config string, components ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,14 +49,14 @@ func install(t *testing.T, config string, components ...string) {
 	for _, c := range components {
 		text.WriteString("- " + deploy + "/components/" + c + "\n")
 	}
-	// The machine may be loaded: an open breaker would let no condition become false.
+	// The machine may be busy, and an open breaker would keep conditions from becoming false.
 	config = "apiVersion: prober.dev/v1\nkind: AgentConfig\nkubernetes:\n  breaker: {lag: 1h, pressure: {cpu: 100, memory: 100, io: 100}}\n" + config
 	for name, text := range map[string]string{"kustomization.yaml": text.String(), "prober.yaml": config} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { // other tests have an agent of their own
+	t.Cleanup(func() { // other tests run their own agent
 		out, err := kubectl(t, "-n", system, "delete", "daemonset,deployment", "--all", "--cascade=foreground", "--timeout=2m")
 		if err != nil {
 			t.Errorf("%v\n%s", err, out)
@@ -69,8 +70,8 @@ func install(t *testing.T, config string, components ...string) {
 // cluster is a cluster with deploy/kubernetes.
 type cluster struct{ *bed.Cluster }
 
-// gatedPod creates the pod web in a namespace of its own, with a readiness probe, and waits until the
-// DaemonSet runs and the pod is ready.
+// gatedPod creates the pod web with a readiness probe in a new namespace. It waits until the DaemonSet runs
+// and the pod is ready.
 func (c cluster) gatedPod(t *testing.T, probe string, annotations map[string]string) (namespace string) {
 	t.Helper()
 	ns := c.Namespace(t)
@@ -95,11 +96,11 @@ func (c cluster) gatedPod(t *testing.T, probe string, annotations map[string]str
 		d, err := c.Client.AppsV1().DaemonSets(system).Get(t.Context(), "prober", metav1.GetOptions{})
 		return err == nil && d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedNumberScheduled == 1 && d.Status.NumberReady == 1
 	})
-	c.AwaitPod(t, ns, "web", "ready by its gate", bed.Is(corev1.PodReady, corev1.ConditionTrue))
+	c.AwaitPod(t, ns, "web", "ready by its gate", bed.HasCondition(corev1.PodReady, corev1.ConditionTrue))
 	return ns
 }
 
-// TestAgentLossMakesPodUnready deletes the DaemonSet. The lease of the agent ends after 40 s.
+// TestAgentLossMakesPodUnready deletes the DaemonSet. The lease of the agent expires after 40 s.
 func TestAgentLossMakesPodUnready(t *testing.T) {
 	c := cluster{bed.Up(t, bed.Node)}
 	c.ImportProber(t)
@@ -116,14 +117,14 @@ func TestAgentLossMakesPodUnready(t *testing.T) {
 	if out, err := kubectl(t, "-n", system, "delete", "daemonset", "prober"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	c.AwaitPod(t, ns, "web", "unready, as its agent is lost", func(pod *corev1.Pod) bool {
-		return bed.Is(corev1.PodReady, corev1.ConditionFalse)(pod) && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+	c.AwaitPod(t, ns, "web", "unready because its agent is lost", func(pod *corev1.Pod) bool {
+		return bed.HasCondition(corev1.PodReady, corev1.ConditionFalse)(pod) && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == gate && c.Reason == "AgentLost"
 		})
 	})
 }
 
-// TestDaemonSetRuns installs deploy/kubernetes without and with privileges, and has it probe a pod.
+// TestDaemonSetRuns installs deploy/kubernetes without and with privileges, and runs a probe each time.
 func TestDaemonSetRuns(t *testing.T) {
 	c := cluster{bed.Up(t, bed.Node)}
 	c.ImportProber(t)

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package node has the tests that need a node with a kubelet.
+// Package node has tests that need a node with a kubelet.
 package node
 
 import (
@@ -22,12 +22,12 @@ func TestMain(m *testing.M) { bed.Main(m) }
 
 const gate = "prober.dev/ready"
 
-// TestGateHoldsRollout rolls out a Deployment, whose pods are ready when their gates are.
+// TestGateHoldsRollout rolls out a Deployment. Its pods are ready only after their gates are True.
 func TestGateHoldsRollout(t *testing.T) {
 	c := bed.Up(t, bed.Node)
 	ns := c.Namespace(t)
 	pod := bed.Pod("web", nil)
-	pod.Spec.NodeName = "" // the scheduler's
+	pod.Spec.NodeName = "" // the scheduler sets it
 	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gate}}
 	deployments := c.Client.AppsV1().Deployments(ns)
 	_, err := deployments.Create(t.Context(), &appsv1.Deployment{
@@ -51,14 +51,14 @@ func TestGateHoldsRollout(t *testing.T) {
 	bed.Await(t, "two pods to run", func() bool {
 		running := 0
 		for _, p := range pods() {
-			if bed.Is(corev1.ContainersReady, corev1.ConditionTrue)(&p) {
+			if bed.HasCondition(corev1.ContainersReady, corev1.ConditionTrue)(&p) {
 				running++
 			}
 		}
 		return running == 2
 	})
 	for _, p := range pods() {
-		if bed.Is(corev1.PodReady, corev1.ConditionTrue)(&p) {
+		if bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(&p) {
 			t.Errorf("pod %s is ready before its gate", p.Name)
 		}
 		c.SetCondition(t, &p, gate, corev1.ConditionTrue)
@@ -71,7 +71,7 @@ func TestGateHoldsRollout(t *testing.T) {
 	t.Logf("two pods were ready %v after the patch", time.Since(patched).Round(time.Millisecond))
 }
 
-// TestKubeletRestarts has a kubelet's liveness probe, which restarts an app that becomes sick.
+// TestKubeletRestarts checks that a liveness probe of the kubelet restarts a sick app.
 func TestKubeletRestarts(t *testing.T) {
 	c := bed.Up(t, bed.Node)
 	ns := c.Namespace(t)
@@ -81,10 +81,10 @@ func TestKubeletRestarts(t *testing.T) {
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}},
 	}
 	c.Create(t, ns, pod)
-	ready := c.AwaitPod(t, ns, "web", "ready", bed.Is(corev1.PodReady, corev1.ConditionTrue))
-	bed.Get(t, "http://"+ready.Status.PodIP+":8080/sick")
+	ready := c.AwaitPod(t, ns, "web", "ready", bed.HasCondition(corev1.PodReady, corev1.ConditionTrue))
+	bed.HTTPStatus(t, "http://"+ready.Status.PodIP+":8080/sick")
 	c.AwaitPod(t, ns, "web", "restarted, and ready", func(pod *corev1.Pod) bool {
-		return restarts(pod) == 1 && bed.Is(corev1.PodReady, corev1.ConditionTrue)(pod)
+		return restarts(pod) == 1 && bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(pod)
 	})
 }
 
@@ -95,8 +95,8 @@ func restarts(pod *corev1.Pod) int32 {
 	return pod.Status.ContainerStatuses[0].RestartCount
 }
 
-// TestPodReachesAPIServer runs a pod with a token, which asks the API server by its Service. No pod
-// asks for a name server.
+// TestPodReachesAPIServer runs a pod with a token that sends a request to the Service of the API server. It
+// uses the IP address: the cluster has no name server.
 func TestPodReachesAPIServer(t *testing.T) {
 	c := bed.Up(t, bed.Node)
 	ns := c.Namespace(t)
@@ -105,15 +105,15 @@ func TestPodReachesAPIServer(t *testing.T) {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.Containers[0].Args = []string{"get", "https://" + bed.ServiceIP + "/version"}
 	c.Create(t, ns, pod)
-	c.AwaitPod(t, ns, "client", "to have ended well", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
+	c.AwaitPod(t, ns, "client", "succeeded", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
 }
 
-// TestFaults ends the node, its runtime and its kubelet, beside a pod.
+// TestFaults drops packets, stops the runtime and the kubelet, and reboots the node, while a pod runs.
 func TestFaults(t *testing.T) {
 	c := bed.Up(t, bed.Node)
 	ns := c.Namespace(t)
 	c.Create(t, ns, bed.Pod("web", nil))
-	before := c.AwaitPod(t, ns, "web", "ready", bed.Is(corev1.PodReady, corev1.ConditionTrue))
+	before := c.AwaitPod(t, ns, "web", "ready", bed.HasCondition(corev1.PodReady, corev1.ConditionTrue))
 	answers := func(pod *corev1.Pod) bool {
 		client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 		resp, err := client.Get("http://" + pod.Status.PodIP + ":8080/healthz")
@@ -138,16 +138,16 @@ func TestFaults(t *testing.T) {
 	}
 	c.Containerd.Start(t)
 	c.Kubelet.Start(t)
-	if pod := c.AwaitPod(t, ns, "web", "ready", bed.Is(corev1.PodReady, corev1.ConditionTrue)); restarts(pod) != 0 {
-		t.Errorf("%d restarts after one of the runtime", restarts(pod))
+	if pod := c.AwaitPod(t, ns, "web", "ready", bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)); restarts(pod) != 0 {
+		t.Errorf("%d restarts of the container after a restart of the runtime", restarts(pod))
 	}
 
 	boot := bootID(t)
 	rebooted := time.Now()
 	c.RebootNode(t)
-	t.Logf("the node was ready %v after its end", time.Since(rebooted).Round(time.Millisecond))
+	t.Logf("the node was ready %v after the reboot began", time.Since(rebooted).Round(time.Millisecond))
 	after := c.AwaitPod(t, ns, "web", "started again, and ready", func(pod *corev1.Pod) bool {
-		return restarts(pod) == 1 && bed.Is(corev1.PodReady, corev1.ConditionTrue)(pod)
+		return restarts(pod) == 1 && bed.HasCondition(corev1.PodReady, corev1.ConditionTrue)(pod)
 	})
 	bed.Await(t, "the app to answer", func() bool { return answers(after) })
 	node, err := c.Client.CoreV1().Nodes().Get(t.Context(), bed.NodeName, metav1.GetOptions{})
@@ -174,5 +174,5 @@ func TestProberImage(t *testing.T) {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.Containers[0].Image, pod.Spec.Containers[0].Args = bed.ProberImage, []string{"version"}
 	c.Create(t, ns, pod)
-	c.AwaitPod(t, ns, "prober", "to have ended well", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
+	c.AwaitPod(t, ns, "prober", "succeeded", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
 }

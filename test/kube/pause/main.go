@@ -1,5 +1,4 @@
-// Pause is the first process of pods. It does nothing but to end, and to wait for the ends of processes
-// that have no other parent.
+// Pause is the first process of each pod. It reaps orphaned processes until it gets SIGINT or SIGTERM.
 package main
 
 import (

@@ -12,14 +12,15 @@ import (
 
 func TestMain(m *testing.M) { bed.Main(m) }
 
-// defects are those of PodProbeMarker, read in its source. Each is a test here, or tests elsewhere, or both.
+// defects are the defects of PodProbeMarker, found in its source. Each has a test here, tests elsewhere, or
+// both.
 var defects = []struct {
 	name  string
 	here  func(*rig, *testing.T)
-	tests []string // file: function, below the root of the repository
+	tests []string // FILE: FUNCTION, relative to the root of the repository
 }{
 	{"defect 1: two probes of a container overwrite each other", (*rig).twoProbes, nil},
-	{"defect 2: the status is written at every sync", (*rig).restWritesNothing, []string{"pods/kube/conditions/writer_test.go: TestPodProbeMarkerDefectsInWriter"}},
+	{"defect 2: the status is written at every sync", (*rig).writesOnlyChanges, []string{"pods/kube/conditions/writer_test.go: TestPodProbeMarkerDefectsInWriter"}},
 	{"defect 3: a write that failed goes to another queue", nil, []string{
 		"pods/kube/conditions/writer_test.go: TestWriterBacksOffDespiteNewStates", "pods/kube/conditions/writer_test.go: TestPodProbeMarkerDefectsInWriter",
 	}},
@@ -37,7 +38,7 @@ var defects = []struct {
 	}},
 	{"defect 9: a changed spec keeps its old period", (*rig).changedPeriod, nil},
 	{"defect 10: no gRPC", nil, []string{"handlers/builtin/grpcprobe/grpc_test.go: TestGRPC"}},
-	{"defect 11: a host leads elsewhere (GO-2026-4549)", (*rig).hostIsRefused, []string{"test/kube/attacks/refused_test.go: TestRefused", "test/kube/attacks/answers_test.go: TestAnswersLeadNowhere"}},
+	{"defect 11: a host leads elsewhere (GO-2026-4549)", (*rig).hostIsRefused, []string{"test/kube/attacks/refused_test.go: TestRefused", "test/kube/attacks/answers_test.go: TestRedirectsReachNoOtherHost"}},
 	{"defect 12: two calls of the runtime for each tick", (*rig).fewCalls, nil},
 	{"defect 13: updates of the whole pod, with conflicts", (*rig).ownsConditionsOnly, []string{"pods/kube/api/api_test.go: TestPodProbeMarkerDefect13"}},
 	{"defect 14: more than a stock cluster, and no metrics", (*rig).stockCluster, nil},
@@ -45,13 +46,13 @@ var defects = []struct {
 	{"defect 16: liveness restarts nothing", (*rig).restarts, []string{"pods/kube/liveness/actor_test.go: TestRestart"}},
 }
 
-// TestDefects passes what PodProbeMarker does not.
+// TestDefects runs the tests of all defects.
 func TestDefects(t *testing.T) {
 	r := newRig(t)
 	for _, d := range defects {
 		t.Run(d.name, func(t *testing.T) {
-			for _, at := range d.tests {
-				exists(t, at)
+			for _, test := range d.tests {
+				exists(t, test)
 			}
 			if d.here != nil {
 				d.here(r, t)
@@ -63,10 +64,10 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// exists fails the test unless there is a test, named as FILE: FUNCTION.
-func exists(t *testing.T, at string) {
+// exists fails the test unless another test exists. Its name is FILE: FUNCTION.
+func exists(t *testing.T, test string) {
 	t.Helper()
-	file, function, _ := strings.Cut(at, ": ")
+	file, function, _ := strings.Cut(test, ": ")
 	text, err := os.ReadFile("../../../" + file)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package peer has the defects that OpenKruise's PodProbeMarker has: for each a test that prober passes, on a
-// real cluster. The table in defects_test.go has all of them by number. Where a cluster adds nothing, it names
-// faster tests of other packages, and checks that they exist.
+// Package peer tests that prober does not have the defects of OpenKruise's PodProbeMarker. The table in
+// defects_test.go lists the defects by number. Each has a test on a real cluster, or names faster tests in
+// other packages, which must exist.
 //
-// docs/migration/podprobemarker.md says what its users write for prober; example_test.go checks that.
+// docs/migration/podprobemarker.md shows its users how to migrate; example_test.go tests the example there.
 package peer

@@ -16,8 +16,9 @@ import (
 
 const page = "../../../docs/migration/podprobemarker.md"
 
-// TestPage runs a pod of the Deployment that the page has in place of a PodProbeMarker.
-func TestPage(t *testing.T) {
+// TestMigrationExample runs a pod of the Deployment that the page shows as the replacement for a
+// PodProbeMarker.
+func TestMigrationExample(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -35,9 +36,9 @@ func TestPage(t *testing.T) {
 	pod.Annotations, pod.Labels = d.Spec.Template.Annotations, d.Spec.Template.Labels
 	pod.Spec.ReadinessGates, pod.Spec.Containers = d.Spec.Template.Spec.ReadinessGates, []corev1.Container{container}
 	r.Create(t, r.namespace, pod)
-	pod = r.has(t, "game-1", "prober.dev/readiness.server", corev1.ConditionTrue, "ProbeSucceeded")
-	r.AwaitPod(t, r.namespace, "game-1", "ready", bed.Is(corev1.PodReady, corev1.ConditionTrue))
-	bed.Get(t, "http://"+pod.Status.PodIP+":8080/sick")
-	r.has(t, "game-1", "prober.dev/readiness.server", corev1.ConditionFalse, "ProbeFailed")
-	r.AwaitPod(t, r.namespace, "game-1", "not ready", bed.Is(corev1.PodReady, corev1.ConditionFalse))
+	pod = r.awaitCondition(t, "game-1", "prober.dev/readiness.server", corev1.ConditionTrue, "ProbeSucceeded")
+	r.AwaitPod(t, r.namespace, "game-1", "ready", bed.HasCondition(corev1.PodReady, corev1.ConditionTrue))
+	bed.HTTPStatus(t, "http://"+pod.Status.PodIP+":8080/sick")
+	r.awaitCondition(t, "game-1", "prober.dev/readiness.server", corev1.ConditionFalse, "ProbeFailed")
+	r.AwaitPod(t, r.namespace, "game-1", "not ready", bed.HasCondition(corev1.PodReady, corev1.ConditionFalse))
 }

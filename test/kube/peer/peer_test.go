@@ -17,16 +17,16 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// wellAndNot has two probes of a container, one of which fails.
-const wellAndNot = `{"app": {"readiness": {"httpGet": {"path": "/healthz", "port": 8080}, "period": "100ms"},
+// oneFails has two probes of a container. The liveness probe fails.
+const oneFails = `{"app": {"readiness": {"httpGet": {"path": "/healthz", "port": 8080}, "period": "100ms"},
 	"liveness": {"httpGet": {"path": "/missing", "port": 8080}, "period": "100ms"}}}`
 
 func (r *rig) twoProbes(t *testing.T) {
-	r.run(t, "two", wellAndNot, nil)
-	r.has(t, "two", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeSucceeded")
-	pod := r.has(t, "two", "prober.dev/liveness.app", corev1.ConditionFalse, "ProbeFailed")
+	r.run(t, "two", oneFails, nil)
+	r.awaitCondition(t, "two", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeSucceeded")
+	pod := r.awaitCondition(t, "two", "prober.dev/liveness.app", corev1.ConditionFalse, "ProbeFailed")
 	r.awaitTicks(t, "two", 50)
-	if now := r.has(t, "two", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeSucceeded"); !slices.Equal(ours(now), ours(pod)) {
+	if now := r.awaitCondition(t, "two", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeSucceeded"); !slices.Equal(ours(now), ours(pod)) {
 		t.Errorf("conditions %v have become %v", ours(pod), ours(now))
 	}
 }
@@ -42,19 +42,20 @@ func ours(pod *corev1.Pod) (all []string) {
 	return all
 }
 
-// restWritesNothing compares the version of a pod, which each write changes.
-func (r *rig) restWritesNothing(t *testing.T) {
-	r.run(t, "rest", wellAndNot, nil)
-	r.has(t, "rest", "prober.dev/liveness.app", corev1.ConditionFalse, "ProbeFailed")
-	before := r.AwaitPod(t, r.namespace, "rest", "ready", bed.Is(corev1.PodReady, corev1.ConditionTrue))
+// writesOnlyChanges checks that prober does not write while no result changes, by the times in
+// managedFields.
+func (r *rig) writesOnlyChanges(t *testing.T) {
+	r.run(t, "rest", oneFails, nil)
+	r.awaitCondition(t, "rest", "prober.dev/liveness.app", corev1.ConditionFalse, "ProbeFailed")
+	before := r.AwaitPod(t, r.namespace, "rest", "ready", bed.HasCondition(corev1.PodReady, corev1.ConditionTrue))
 	r.awaitTicks(t, "rest", 100)
 	after := r.AwaitPod(t, r.namespace, "rest", "is there", func(*corev1.Pod) bool { return true })
 	if !slices.Equal(managed(before), managed(after)) {
-		t.Errorf("prober has written at rest: %v, then %v", managed(before), managed(after))
+		t.Errorf("prober has written without a change: %v, then %v", managed(before), managed(after))
 	}
 }
 
-// managed returns when prober has written a pod last, as the API server has it.
+// managed returns the times of prober's last writes to a pod, from managedFields.
 func managed(pod *corev1.Pod) (times []string) {
 	for _, m := range pod.ManagedFields {
 		if strings.HasPrefix(m.Manager, "prober") {
@@ -65,11 +66,11 @@ func managed(pod *corev1.Pod) (times []string) {
 }
 
 func (r *rig) oneWarning(t *testing.T) {
-	r.run(t, "warned", wellAndNot, nil)
-	r.has(t, "warned", "prober.dev/liveness.app", corev1.ConditionFalse, "ProbeFailed")
+	r.run(t, "warned", oneFails, nil)
+	r.awaitCondition(t, "warned", "prober.dev/liveness.app", corev1.ConditionFalse, "ProbeFailed")
 	r.awaitTicks(t, "warned", 50)
 	events := r.events(t, "warned")
-	// Readiness has two, if it was probed before the app listened.
+	// The readiness probe has events if it failed before the app listened.
 	events = slices.DeleteFunc(events, func(e corev1.Event) bool { return strings.HasPrefix(e.Message, "Readiness ") && e.Count == 1 })
 	if len(events) != 1 || events[0].Type != corev1.EventTypeWarning || events[0].Reason != "Unhealthy" || events[0].Count != 1 {
 		t.Errorf("events: %+v", events)
@@ -87,8 +88,8 @@ func (r *rig) deadContainer(t *testing.T) {
 	r.AwaitPod(t, r.namespace, "dead", "has ended", func(p *corev1.Pod) bool {
 		return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
 	})
-	r.run(t, "clock", wellAndNot, nil)
-	r.awaitTicks(t, "clock", 40) // the agent has heard of it
+	r.run(t, "clock", oneFails, nil)
+	r.awaitTicks(t, "clock", 40) // time for the agent to notice the end
 	before := r.ticks(t, "dead")
 	r.awaitTicks(t, "clock", 40)
 	if after := r.ticks(t, "dead"); after != before {
@@ -106,7 +107,7 @@ func (r *rig) errorIsUnknown(t *testing.T) {
 
 func (r *rig) warning(t *testing.T) {
 	r.run(t, "slow", `{"app": {"readiness": {"plugin": {"name": "expect", "target": {"port": 8080}, "config": {"latency": {"warn": "0.000001ms"}}}, "period": "200ms"}}}`, nil)
-	r.has(t, "slow", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeWarning")
+	r.awaitCondition(t, "slow", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeWarning")
 }
 
 func (r *rig) startupHolds(t *testing.T) {
@@ -138,10 +139,10 @@ func (r *rig) hostIsRefused(t *testing.T) {
 	}
 }
 
-// fewCalls shows that a tick needs no call: the agent asks once in a while what runs.
+// fewCalls checks that ticks need no calls of the runtime. The agent lists the containers once a second.
 func (r *rig) fewCalls(t *testing.T) {
 	for i := range 5 {
-		r.run(t, fmt.Sprint("calls-", i), wellAndNot, nil)
+		r.run(t, fmt.Sprint("calls-", i), oneFails, nil)
 	}
 	r.awaitTicks(t, "calls-4", 20)
 	calls, ticks := r.calls.Load(), 0
@@ -159,10 +160,10 @@ func (r *rig) fewCalls(t *testing.T) {
 	}
 }
 
-// ownsConditionsOnly reads in the API server's bookkeeping what prober has written.
+// ownsConditionsOnly checks in managedFields that prober has written only its conditions.
 func (r *rig) ownsConditionsOnly(t *testing.T) {
-	r.run(t, "owned", wellAndNot, nil)
-	pod := r.has(t, "owned", "prober.dev/liveness.app", corev1.ConditionFalse, "ProbeFailed")
+	r.run(t, "owned", oneFails, nil)
+	pod := r.awaitCondition(t, "owned", "prober.dev/liveness.app", corev1.ConditionFalse, "ProbeFailed")
 	found := false
 	for _, m := range pod.ManagedFields {
 		if !strings.HasPrefix(m.Manager, "prober") {
@@ -191,16 +192,16 @@ func (r *rig) stockCluster(t *testing.T) {
 	if out := r.Kubectl(t, "api-resources", "--no-headers"); strings.Contains(out, "prober.dev") || strings.Contains(out, "kruise") {
 		t.Errorf("resources of the cluster: %s", out)
 	}
-	r.run(t, "measured", wellAndNot, nil)
+	r.run(t, "measured", oneFails, nil)
 	r.awaitTicks(t, "measured", 1, `probe_type="Readiness"`, `result="successful"`)
 	r.awaitTicks(t, "measured", 1, `probe_type="Liveness"`, `result="failed"`)
 }
 
-// newAddress makes a pod anew, with the same name and another address.
+// newAddress deletes a pod and creates another one with the same name, which gets another address.
 func (r *rig) newAddress(t *testing.T) {
 	const probes = `{"app": {"readiness": {"tcpSocket": {"port": 8080}, "period": "200ms"}}}`
 	first := r.run(t, "moved", probes, nil)
-	r.has(t, "moved", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeSucceeded")
+	r.awaitCondition(t, "moved", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeSucceeded")
 	if err := r.Client.CoreV1().Pods(r.namespace).Delete(t.Context(), "moved", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
@@ -212,17 +213,17 @@ func (r *rig) newAddress(t *testing.T) {
 	if first.Status.PodIP == second.Status.PodIP {
 		t.Fatalf("the address is the same: %s", first.Status.PodIP)
 	}
-	r.has(t, "moved", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeSucceeded")
+	r.awaitCondition(t, "moved", "prober.dev/readiness.app", corev1.ConditionTrue, "ProbeSucceeded")
 }
 
 func (r *rig) restarts(t *testing.T) {
 	pod := r.run(t, "wedged", `{"app": {"liveness": {"httpGet": {"path": "/healthz", "port": 8080}, "period": "200ms"}}}`, func(pod *corev1.Pod) {
 		pod.Annotations["prober.dev/liveness"] = "restart"
 	})
-	r.has(t, "wedged", "prober.dev/live", corev1.ConditionTrue, "ProbeSucceeded")
-	bed.Get(t, "http://"+pod.Status.PodIP+":8080/sick")
-	r.AwaitPod(t, r.namespace, "wedged", "is restarted and well", func(p *corev1.Pod) bool {
-		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1 && bed.Is("prober.dev/live", corev1.ConditionTrue)(p)
+	r.awaitCondition(t, "wedged", "prober.dev/live", corev1.ConditionTrue, "ProbeSucceeded")
+	bed.HTTPStatus(t, "http://"+pod.Status.PodIP+":8080/sick")
+	r.AwaitPod(t, r.namespace, "wedged", "restarted and live", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1 && bed.HasCondition("prober.dev/live", corev1.ConditionTrue)(p)
 	})
 	reasons := make(map[string]bool)
 	for _, e := range r.events(t, "wedged") {

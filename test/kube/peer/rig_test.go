@@ -23,7 +23,7 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// rig is a cluster with an agent, whose calls of the container runtime are counted.
+// rig is a cluster with an agent. It counts the agent's calls of the container runtime.
 type rig struct {
 	*bed.Cluster
 	namespace string
@@ -43,7 +43,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// raw passes messages of gRPC on as they are.
+// raw is a codec that does not decode messages.
 type raw struct{}
 
 func (raw) Name() string { return "proto" }
@@ -57,7 +57,7 @@ func (raw) Unmarshal(data []byte, v any) error {
 
 var _ encoding.Codec = raw{}
 
-// countCalls serves the container runtime at another socket, and counts the calls.
+// countCalls starts a proxy of the container runtime at another socket. It counts the calls.
 func (r *rig) countCalls(t *testing.T, socket string) {
 	t.Helper()
 	to, err := grpc.NewClient("unix://"+bed.CRISocket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{}), grpc.MaxCallRecvMsgSize(16<<20)))
@@ -89,7 +89,7 @@ func (r *rig) countCalls(t *testing.T, socket string) {
 	})
 }
 
-// run creates a pod with probes, and returns it when it has an address.
+// run creates a pod with probes, waits until it has an address, and returns it.
 func (r *rig) run(t *testing.T, name, probes string, change func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := bed.Pod(name, nil)
@@ -101,8 +101,8 @@ func (r *rig) run(t *testing.T, name, probes string, change func(*corev1.Pod)) *
 	return r.AwaitPod(t, r.namespace, name, "runs", func(p *corev1.Pod) bool { return p.Status.PodIP != "" })
 }
 
-// has waits for a condition of a pod with a status and a reason.
-func (r *rig) has(t *testing.T, pod, kind string, status corev1.ConditionStatus, reason string) *corev1.Pod {
+// awaitCondition waits until a condition of a pod has a status and a reason.
+func (r *rig) awaitCondition(t *testing.T, pod, kind string, status corev1.ConditionStatus, reason string) *corev1.Pod {
 	t.Helper()
 	return r.AwaitPod(t, r.namespace, pod, kind+" "+string(status)+" "+reason, func(p *corev1.Pod) bool {
 		for _, c := range p.Status.Conditions {
@@ -129,13 +129,13 @@ func (r *rig) events(t *testing.T, pod string) (all []corev1.Event) {
 	return all
 }
 
-// metrics returns those of the agent.
+// metrics returns the metrics of the agent, in text format.
 func (r *rig) metrics(t *testing.T) string {
 	t.Helper()
-	one := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", r.agent.Socket)
 	}}, Timeout: 30 * time.Second}
-	resp, err := one.Get("http://localhost/metrics")
+	resp, err := client.Get("http://localhost/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func (r *rig) metrics(t *testing.T) string {
 	return string(text)
 }
 
-// ticks returns how many ticks of a pod the agent has counted, with further labels.
+// ticks returns the number of ticks of a pod in the agent's metrics, of the series that have all labels.
 func (r *rig) ticks(t *testing.T, pod string, labels ...string) (n int) {
 	t.Helper()
 lines:
@@ -167,14 +167,14 @@ lines:
 	return n
 }
 
-// awaitTicks returns after more ticks of a pod.
+// awaitTicks waits for n further ticks of a pod.
 func (r *rig) awaitTicks(t *testing.T, pod string, n int, labels ...string) {
 	t.Helper()
 	first := r.ticks(t, pod, labels...)
 	bed.Await(t, "ticks of "+pod, func() bool { return r.ticks(t, pod, labels...) >= first+n })
 }
 
-// agentYAML is a prober.yaml whose breaker does not open: most liveness probes of these tests fail.
+// agentYAML is a prober.yaml whose breaker does not open, although most liveness probes of these tests fail.
 const agentYAML = `apiVersion: prober.dev/v1
 kind: AgentConfig
 kubernetes:

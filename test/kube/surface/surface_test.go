@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package surface has the tests of what an agent of a node shows: its API, its page, its client, its
-// notifications and its history. Its node has no kubelet: the tests write the statuses of pods.
+// Package surface tests the interfaces of a node's agent: its API through the client, its notifications and
+// its history. The node has no kubelet: the tests write the statuses of pods.
 package surface
 
 import (
@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { bed.Main(m) }
 
-// app is what the pods run. Its address is that of the node, and so is that of the pods: the agent refuses
-// loopback.
+// app is an HTTP server in place of the app of the pods. The pods have the address of the node, because the
+// agent refuses loopback addresses.
 type app struct {
 	sick atomic.Bool
 	port int
@@ -52,7 +52,7 @@ func startApp(t *testing.T) *app {
 	return a
 }
 
-// run has a pod run, as a kubelet says it: its container is the one of a number.
+// run writes the status of a running pod, as a kubelet does. number is part of the container ID.
 func run(t *testing.T, c *bed.Cluster, pod *corev1.Pod, number string) {
 	t.Helper()
 	now := metav1.Now()
@@ -71,7 +71,7 @@ func run(t *testing.T, c *bed.Cluster, pod *corev1.Pod, number string) {
 	}
 }
 
-// prober runs the client of an agent, and returns what it prints and its exit code.
+// prober runs the prober command as a client of an agent, and returns its output and exit code.
 func prober(t *testing.T, agent *bed.Agent, args ...string) (out string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), bed.Dir+"/prober", append(args, "--server", agent.Client.Name())...)
@@ -82,11 +82,11 @@ func prober(t *testing.T, agent *bed.Agent, args ...string) (out string, code in
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// receiver is a webhook that notes what it gets.
+// receiver is a webhook that records the requests it gets.
 type receiver struct {
-	mu   sync.Mutex
-	got  []string
-	file string // has its URL
+	mu     sync.Mutex
+	bodies []string
+	file   string // contains its URL
 }
 
 func startReceiver(t *testing.T) *receiver {
@@ -97,7 +97,7 @@ func startReceiver(t *testing.T) *receiver {
 		_, _ = body.ReadFrom(req.Body)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.got = append(r.got, body.String())
+		r.bodies = append(r.bodies, body.String())
 	}))
 	t.Cleanup(s.Close)
 	r.file = filepath.Join(t.TempDir(), "url")
@@ -107,14 +107,15 @@ func startReceiver(t *testing.T) *receiver {
 	return r
 }
 
-func (r *receiver) all() string {
+// received returns the bodies of all requests.
+func (r *receiver) received() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return strings.Join(r.got, "\n")
+	return strings.Join(r.bodies, "\n")
 }
 
-// agentOf starts an agent with a history and notifications for pods web* of the namespace.
-func agentOf(t *testing.T, c *bed.Cluster, ns string, hook *receiver) *bed.Agent {
+// startAgent starts an agent with a history, and with notifications for the pods web* of the namespace.
+func startAgent(t *testing.T, c *bed.Cluster, ns string, hook *receiver) *bed.Agent {
 	t.Helper()
 	return c.StartAgent(t, bed.AgentConfig{Namespace: ns, Node: c.FakeNode(t, bed.NodeName), Config: bed.AgentYAML + `
 notify:
@@ -126,7 +127,7 @@ notify:
 `, Flags: []string{"--state-dir=" + t.TempDir()}})
 }
 
-// probed returns a pod with the annotation, and the gate.
+// probed returns a pod with probes and the readiness gate.
 func probed(name, probes string) *corev1.Pod {
 	pod := bed.Pod(name, nil)
 	pod.Annotations = map[string]string{"prober.dev/probes": probes}
@@ -136,20 +137,20 @@ func probed(name, probes string) *corev1.Pod {
 
 const gate = "prober.dev/ready"
 
-// TestClientOfNodeAgent asks an agent about a pod that is sick, and about two whose annotations are wrong.
+// TestClientOfNodeAgent queries an agent about a sick pod, and about two pods with invalid annotations.
 func TestClientOfNodeAgent(t *testing.T) {
 	c := bed.Up(t, bed.API)
 	ns := c.Namespace(t)
 	hook, web := startReceiver(t), startApp(t)
-	agent := agentOf(t, c, ns, hook)
+	agent := startAgent(t, c, ns, hook)
 	pod := c.Create(t, ns, probed("web", fmt.Sprintf(`app: {readiness: {httpGet: {port: %d}, period: 100ms}, liveness: {tcpSocket: {port: %[1]d}}}`, web.port)))
 	c.Create(t, ns, probed("typo", `app: {readiness: {plugin: {name: redsi}}}`))
 	c.Create(t, ns, probed("far", `app: {readiness: {tcpSocket: {host: 192.0.2.1, port: 80}}}`))
 	run(t, c, pod, "1")
-	c.AwaitPod(t, ns, "web", "ready", bed.Is(gate, corev1.ConditionTrue))
+	c.AwaitPod(t, ns, "web", "ready", bed.HasCondition(gate, corev1.ConditionTrue))
 	web.sick.Store(true)
-	c.AwaitPod(t, ns, "web", "not ready", bed.Is(gate, corev1.ConditionFalse))
-	bed.Await(t, "a notification", func() bool { return strings.Contains(hook.all(), `"status":"failing"`) })
+	c.AwaitPod(t, ns, "web", "not ready", bed.HasCondition(gate, corev1.ConditionFalse))
+	bed.Await(t, "a notification", func() bool { return strings.Contains(hook.received(), `"status":"failing"`) })
 
 	refused := "kubernetes.targets of the agent does not allow it"
 	for _, ask := range []struct {
@@ -177,7 +178,7 @@ func TestClientOfNodeAgent(t *testing.T) {
 			}
 		}
 		if strings.Contains(out, "manifest") || strings.Contains(out, "restarted") {
-			t.Errorf("prober %s: words of prober run:\n%s", strings.Join(ask.args, " "), out)
+			t.Errorf("prober %s: the output has terms of prober run:\n%s", strings.Join(ask.args, " "), out)
 		}
 	}
 	for _, name := range []string{"typo", "far"} {
@@ -194,25 +195,25 @@ func TestClientOfNodeAgent(t *testing.T) {
 	}
 }
 
-// TestHistoryAndNotificationsOfNodeAgent restarts an agent while a pod is sick, and then removes the pod.
+// TestHistoryAndNotificationsOfNodeAgent restarts an agent while a pod is sick, and then deletes the pod.
 func TestHistoryAndNotificationsOfNodeAgent(t *testing.T) {
 	c := bed.Up(t, bed.API)
 	ns := c.Namespace(t)
 	hook, web := startReceiver(t), startApp(t)
-	agent := agentOf(t, c, ns, hook)
+	agent := startAgent(t, c, ns, hook)
 	probes := fmt.Sprintf(`app: {readiness: {httpGet: {port: %d}, period: 100ms}}`, web.port)
 	for _, name := range []string{"web", "other"} {
 		run(t, c, c.Create(t, ns, probed(name, probes)), "1")
-		c.AwaitPod(t, ns, name, "ready", bed.Is(gate, corev1.ConditionTrue))
+		c.AwaitPod(t, ns, name, "ready", bed.HasCondition(gate, corev1.ConditionTrue))
 	}
 	web.sick.Store(true)
 	for _, name := range []string{"web", "other"} {
-		c.AwaitPod(t, ns, name, "not ready", bed.Is(gate, corev1.ConditionFalse))
+		c.AwaitPod(t, ns, name, "not ready", bed.HasCondition(gate, corev1.ConditionFalse))
 	}
-	bed.Await(t, "a notification", func() bool { return strings.Contains(hook.all(), `"status":"failing"`) })
+	bed.Await(t, "a notification", func() bool { return strings.Contains(hook.received(), `"status":"failing"`) })
 	agent.Stop(t)
 	agent.Start(t)
-	bed.Await(t, "the history of the agent before", func() bool {
+	bed.Await(t, "the history from before the restart", func() bool {
 		out, _ := prober(t, agent, "report", "-n", ns)
 		return strings.Contains(out, "web") && strings.Contains(out, "other")
 	})
@@ -223,15 +224,15 @@ func TestHistoryAndNotificationsOfNodeAgent(t *testing.T) {
 	if err := c.Client.CoreV1().Pods(ns).Delete(t.Context(), "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
-	bed.Await(t, "a notification about the end of the pod", func() bool { return strings.Contains(hook.all(), `"removed":1`) })
+	bed.Await(t, "a notification about the end of the pod", func() bool { return strings.Contains(hook.received(), `"removed":1`) })
 	if len(agent.Probes(t, ns, "web")) != 0 || len(agent.Probes(t, ns, "other")) != 1 {
 		t.Error("the removed pod has probes, or the other has none")
 	}
 	if out, code := prober(t, agent, "report", "-n", ns); code != 0 || !strings.Contains(out, "web") {
-		t.Errorf("report without the pod that was removed: exit code %d:\n%s", code, out)
+		t.Errorf("report without the deleted pod: exit code %d:\n%s", code, out)
 	}
-	all := hook.all()
+	all := hook.received()
 	if n := strings.Count(all, `"status":"failing","title"`); n != 1 || strings.Contains(all, `"pod":"other"`) {
-		t.Errorf("%d notifications of the failure, want one, of web only:\n%s", n, all)
+		t.Errorf("%d notifications of the failure, want one, about web only:\n%s", n, all)
 	}
 }

@@ -1,23 +1,25 @@
-// Testapp is the app in the pods of the tests.
+// Testapp is the app in the pods of the tests in test/kube.
 //
-//	serve (or nothing)  answers HTTP at ADDR (:8080), RESP, the protocol of Redis, at RESP_ADDR if it is set, and
-//	                    gRPC health at GRPC_ADDR if it is set
-//	check [CODE]        ends with CODE; without one, 0 if the app of this container is well, and 1 if not
-//	hook                has the app of this container log that a hook runs
-//	touch FILE          makes a file
-//	cat FILE            prints a file, or ends with 1
-//	print BYTES         prints so many bytes
+//	serve         the default: serves HTTP at ADDR (:8080), the protocol of Redis at RESP_ADDR if it is set,
+//	              and gRPC health at GRPC_ADDR if it is set
+//	check [CODE]  exits with CODE; without CODE, with 0 if the app of this container is well, and 1 if not
+//	hook          makes the app of this container log that a hook runs
+//	touch FILE    creates or truncates a file
+//	cat FILE      prints a file, or exits with 1
+//	print BYTES   prints BYTES bytes
 //	sleep DURATION
-//	get URL             asks the API server, with the token of the service account
+//	get URL       sends a GET request to the API server, with the token of the service account
 //
-// By HTTP, /healthz and /ready say whether the app is well, /version prints VERSION, and /hook logs that a hook
-// runs.
+// The paths /healthz and /ready report whether the app is well, /version prints VERSION, and /hook logs that
+// a hook runs.
 //
-// The app is sick if it was told so by HTTP (/sick, /well), while the file SICK_FILE (/tmp/sick) exists,
-// from SICK_AFTER on, and in steps of a schedule: SEED and STEP, a duration; the steps are counted from
-// EPOCH (milliseconds since 1970), or from the start. If LOG is set, it logs each answer of /healthz, with
-// the parameter by of the request: "answered BY CODE UNIX-MICROSECONDS". TERM_DELAY is how long it goes on
-// after SIGTERM, sick if SICK_ON_TERM is set, and EXIT_ON_TERM its exit code then, which is 0.
+// The app is sick after a request of /sick until one of /well, while the file SICK_FILE (/tmp/sick) exists,
+// after the duration SICK_AFTER, and in steps of a schedule. SEED selects the schedule, and STEP is the
+// duration of a step. Steps are counted from EPOCH (milliseconds since 1970), or from the start.
+//
+// If LOG is set, the app logs each answer of /healthz and /ready with the parameter "by" of the request:
+// "answered BY CODE UNIX-MICROSECONDS". After SIGTERM the app runs for TERM_DELAY, sick if SICK_ON_TERM is
+// set, and exits with EXIT_ON_TERM (0).
 package main
 
 import (
@@ -85,10 +87,10 @@ func fatal(err error) {
 	}
 }
 
-// address returns where the app listens.
+// address returns the address that the app listens on.
 func address() string { return cmp.Or(os.Getenv("ADDR"), ":8080") }
 
-// check returns an exit code.
+// check implements the command check, and returns its exit code.
 func check(code string) int {
 	if n, err := strconv.Atoi(code); err == nil {
 		fmt.Println("check", n)
@@ -107,7 +109,7 @@ func check(code string) int {
 	return 0
 }
 
-// ask asks the app of this container.
+// ask sends a GET request to the app of this container.
 func ask(path string) (*http.Response, error) {
 	host, port, err := net.SplitHostPort(address())
 	if err != nil {
@@ -116,7 +118,7 @@ func ask(path string) (*http.Response, error) {
 	return http.Get("http://" + net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port) + path)
 }
 
-// get asks the API server.
+// get sends a GET request to the API server.
 func get(url string) error {
 	const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
 	token, err := os.ReadFile(account + "token")
@@ -147,21 +149,21 @@ func get(url string) error {
 	return err
 }
 
-// app is what serves.
+// app is the state of the command serve.
 type app struct {
-	start     time.Time // of the schedule
+	start     time.Time // start of the schedule
 	seed      uint64
 	step      time.Duration // 0: no schedule
-	sickAfter time.Duration // since the start of the app; 0: never
+	sickAfter time.Duration // time since begun; 0: never
 	begun     time.Time
-	told      atomic.Bool // to be sick
+	setSick   atomic.Bool // by /sick and /well
 }
 
-// sick returns why the app is sick, "" if it is well.
+// sick returns the reason why the app is sick; "" if it is well.
 func (a *app) sick() string {
 	switch {
-	case a.told.Load():
-		return "told so"
+	case a.setSick.Load():
+		return "by request"
 	case a.sickAfter > 0 && time.Since(a.begun) >= a.sickAfter:
 		return "since " + a.sickAfter.String()
 	case a.step > 0:
@@ -231,19 +233,19 @@ func serve() {
 	}
 	http.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, os.Getenv("VERSION")) })
 	http.HandleFunc("/hook", func(http.ResponseWriter, *http.Request) { log.Println("a hook runs") })
-	http.HandleFunc("/sick", func(http.ResponseWriter, *http.Request) { a.told.Store(true) })
-	http.HandleFunc("/well", func(http.ResponseWriter, *http.Request) { a.told.Store(false) })
+	http.HandleFunc("/sick", func(http.ResponseWriter, *http.Request) { a.setSick.Store(true) })
+	http.HandleFunc("/well", func(http.ResponseWriter, *http.Request) { a.setSick.Store(false) })
 	log.Println("serving at", address())
 	fatal(http.ListenAndServe(address(), nil))
 }
 
-// end ends the program after SIGTERM.
+// end waits for SIGTERM, and ends the program after TERM_DELAY.
 func (a *app) end() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	log.Println("got", <-signals)
 	if os.Getenv("SICK_ON_TERM") != "" {
-		a.told.Store(true)
+		a.setSick.Store(true)
 	}
 	time.Sleep(duration("TERM_DELAY"))
 	code, err := strconv.Atoi(cmp.Or(os.Getenv("EXIT_ON_TERM"), "0"))

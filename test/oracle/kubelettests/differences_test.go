@@ -30,11 +30,11 @@ import (
 	"github.com/daeace23/prober/test/oracle/prober"
 )
 
-// differences are those that remain with the profile of a release, by their names in docs/kubelet-parity.md.
-// Each test checks both sides.
+// differences are the tests of differences that remain with the profile of a release, by their names in
+// docs/kubelet-parity.md. Each test checks both sides.
 var differences = map[string]func(t *testing.T){
 	"Unread updates are merged":           mergedUpdates,
-	"Removals are reported":               toldRemovals,
+	"Removals are reported":               reportedRemovals,
 	"Stopping cancels":                    cancelledAttempts,
 	"RemovePod and AddPod at one instant": removedAndAdded,
 	"UpdatePodStatus of a pod without the readiness probe that runs": probeNotInPod,
@@ -63,7 +63,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// The list in the document and the tests have the same names.
+// TestDifferencesAreDocumented checks that docs/kubelet-parity.md and the tests have the same names.
 func TestDifferencesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/kubelet-parity.md")
 	if err != nil {
@@ -79,7 +79,7 @@ func TestDifferencesAreDocumented(t *testing.T) {
 	}
 }
 
-// differ runs f on both sides, and compares its result with the expected one of each.
+// differ runs f on both sides, and compares its results with the expected results kubelet and ours.
 func differ(t *testing.T, kubelet, ours string, f func(t *testing.T, r *rig) string) {
 	t.Helper()
 	for _, side := range []struct {
@@ -98,8 +98,8 @@ func differ(t *testing.T, kubelet, ours string, f func(t *testing.T, r *rig) str
 	}
 }
 
-// differentAnswers compares the outcomes of both sides' handlers, as "result output" or "error
-// text".
+// differentAnswers compares the answers of both sides' handlers with the expected answers. An answer has the
+// form "RESULT OUTPUT" or "error TEXT".
 func differentAnswers(t *testing.T, r request, kubelet, ours string) {
 	t.Helper()
 	for side, want := range map[string]string{"kubelet": kubelet, "ours": ours} {
@@ -135,30 +135,30 @@ func mergedUpdates(t *testing.T) {
 				if got := set.Load(); got != int64(c.set) {
 					t.Errorf("%d results were set, want %d", got, c.set)
 				}
-				told := 0
-				for cache.told() != "" {
+				n := 0
+				for cache.unread() != "" {
 					synctest.Wait()
-					told++
+					n++
 				}
-				if told != c.updates {
-					t.Errorf("%d updates, want %d", told, c.updates)
+				if n != c.updates {
+					t.Errorf("%d updates, want %d", n, c.updates)
 				}
 			})
 		})
 	}
 }
 
-func toldRemovals(t *testing.T) {
+func reportedRemovals(t *testing.T) {
 	for side, want := range map[string]string{"kubelet": "", "ours": "test://x removed"} {
 		t.Run(side, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cache, done := map[string]func() (cache, func()){"kubelet": kubeletCache, "ours": ourCache}[side]()
 				defer done()
 				cache.set("test://x", 0)
-				cache.told()
+				cache.unread()
 				cache.remove("test://x")
-				if got := cache.told(); got != want {
-					t.Errorf("told %q, want %q", got, want)
+				if got := cache.unread(); got != want {
+					t.Errorf("update %q, want %q", got, want)
 				}
 			})
 		})
@@ -176,7 +176,7 @@ func cancelledAttempts(t *testing.T) {
 			r.add(pod)
 			r.RemovePod(pod)
 			r.wait(10 * time.Second)
-			return fmt.Sprint(r.seen().events)
+			return fmt.Sprint(r.observe().events)
 		})
 	})
 	t.Run("the delay of a first tick", func(t *testing.T) {
@@ -185,7 +185,7 @@ func cancelledAttempts(t *testing.T) {
 			pod := podWith(liveness, func(_ *v1.Pod, p *v1.Probe) { p.PeriodSeconds = 1 << 20 })
 			r.add(pod)
 			r.RemovePod(pod)
-			return fmt.Sprint(r.askedIn(1 << 21 * time.Second))
+			return fmt.Sprint(r.commandsIn(1 << 21 * time.Second))
 		})
 	})
 }
@@ -198,11 +198,11 @@ func removedAndAdded(t *testing.T) {
 		r.add(pod)
 		r.RemovePod(pod)
 		r.add(pod)
-		return fmt.Sprint(r.askedIn(10 * time.Second))
+		return fmt.Sprint(r.commandsIn(10 * time.Second))
 	})
 }
 
-// restarted is the status of a container that an earlier agent has started.
+// restarted returns the status of a pod whose container was started before the agent.
 func (r *rig) restarted() *v1.PodStatus {
 	s := isRunning(readiness)
 	s.ContainerStatuses[0].State.Running.StartedAt.Time = r.start.Add(-time.Hour)
@@ -238,7 +238,7 @@ func twoConditions(t *testing.T) {
 }
 
 func idsWithoutScheme(t *testing.T) {
-	// The kubelet cannot parse the ID: each tick is the first of a new container.
+	// The kubelet cannot parse the ID, so each tick is the first one of a new container.
 	differ(t, "[readiness ://]", "[readiness web-1]", func(t *testing.T, r *rig) string {
 		r.settle()
 		s := isRunning(readiness)
@@ -246,7 +246,7 @@ func idsWithoutScheme(t *testing.T) {
 		r.setStatus(uid, s)
 		r.add(podWith(readiness))
 		r.wait(5 * time.Second)
-		return fmt.Sprint(slices.Sorted(maps.Keys(r.seen().told)))
+		return fmt.Sprint(slices.Sorted(maps.Keys(r.observe().updates)))
 	})
 }
 
@@ -293,13 +293,14 @@ func refusedProbes(t *testing.T) {
 	}
 }
 
-// complaints are the events and the error of AddPod.
+// complaints returns the events and the error of AddPod.
 func (r *rig) complaints() string {
-	seen := r.seen()
+	seen := r.observe()
 	return fmt.Sprint(seen.events, " ", seen.faults)
 }
 
-// The kubelet's result depends on the processor. Ours does not.
+// noStartTime checks a running container without a start time. The kubelet's result depends on the
+// processor, ours does not.
 func noStartTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, oracle.Ours(oracle.Profile()))
@@ -343,13 +344,13 @@ func cutOutput(t *testing.T) {
 }
 
 func cutCharacters(t *testing.T) {
-	output := "a" + strings.Repeat("é", 6000) // the limit is in the middle of one
+	output := "a" + strings.Repeat("é", 6000) // the limit is in the middle of a character
 	r := request{handler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}, timeout: time.Minute, output: output}
 	differentAnswers(t, r, "success "+output[:10<<10], "success "+output[:10<<10-1])
 }
 
 func timeoutTexts(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // whose connections nobody answers
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // never accepts connections
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +401,7 @@ func grpcPorts(t *testing.T) {
 	}
 }
 
-// noHost probes a server on the machine of the test, as a pod without an IP.
+// noHost probes a pod without an IP. The server listens on the loopback address.
 func noHost(t *testing.T) {
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
@@ -417,19 +418,19 @@ func grpcZones(t *testing.T) {
 		`failure timeout: failed to connect service "[::1%lo]:1" within 1s: context deadline exceeded`)
 }
 
-// frames of HTTP/2
+// Frames of HTTP/2.
 const (
 	http2Preface  = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	http2Settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"                 // empty
-	http2Data     = "\x00\x00\x05\x00\x01\x00\x00\x00\x01"                 // the header of 5 bytes that end a request
+	http2Data     = "\x00\x00\x05\x00\x01\x00\x00\x00\x01"                 // the frame header of 5 bytes that end a request
 	http2Reset    = "\x00\x00\x04\x03\x00\x00\x00\x00\x01\x00\x00\x00\x02" // INTERNAL_ERROR
 	http2Serving  = "\x00\x00\x14\x01\x04\x00\x00\x00\x01\x88\x0f\x10\x10application/grpc" +
 		"\x00\x00\x07\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x02\x08\x01" +
 		"\x00\x00\x0f\x01\x05\x00\x00\x00\x01\x00\x0bgrpc-status\x010"
-	http2Estimate = "\x00\x00\x08\x06\x00\x00\x00\x00\x00\x02\x04\x10\x10\x09\x0e\x07\x07" // the PING of grpc-go
+	http2Estimate = "\x00\x00\x08\x06\x00\x00\x00\x00\x00\x02\x04\x10\x10\x09\x0e\x07\x07" // the PING by which grpc-go estimates the bandwidth
 )
 
-// rawGRPC serves connections with f, and returns what it is probed with, and the number of connections so far.
+// rawGRPC serves connections with f. It returns a request that probes it, and the number of connections.
 func rawGRPC(t *testing.T, f func(conn net.Conn)) (r request, conns *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -459,7 +460,7 @@ func rawGRPC(t *testing.T, f func(conn net.Conn)) (r request, conns *atomic.Int6
 	return request{handler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(port)}}, podIP: "127.0.0.1", timeout: time.Second}, conns
 }
 
-// What [probe.CompatGRPCLibrary] turns off.
+// TestGRPCLibrary tests the behavior of grpc-go that [probe.CompatGRPCLibrary] requires.
 func TestGRPCLibrary(t *testing.T) {
 	for _, side := range []struct {
 		name  string
@@ -501,7 +502,7 @@ func TestGRPCLibrary(t *testing.T) {
 	}
 }
 
-// answerByFrames answers a request, and returns what the client has sent.
+// answerByFrames answers a request with frames, and returns the bytes that the client has sent.
 func answerByFrames(conn net.Conn, frames string) string {
 	_, _ = io.WriteString(conn, http2Settings)
 	var received []byte
@@ -553,8 +554,8 @@ func unknownPorts(t *testing.T) {
 // before reports whether the release of the kubelet is older than release.
 func before(release string) bool { return prober.Release < release }
 
-// frozenProbes ends the context of AddPod, as the kubelet's pod worker does when it begins to terminate the pod. The
-// runtime then refuses to run the command.
+// frozenProbes cancels the context of AddPod, as the kubelet's pod worker does when it begins to terminate
+// the pod. The runtime then refuses to run the command.
 func frozenProbes(t *testing.T) {
 	kubelet := "ready"
 	if before("1.37") {
@@ -573,12 +574,12 @@ func frozenProbes(t *testing.T) {
 			if r.Cached(readiness, first) == "Success" {
 				return "ready"
 			}
-			return fmt.Sprint("no result, ", r.seen().events)
+			return fmt.Sprint("no result, ", r.observe().events)
 		})
 	})
 }
 
-// verifiedRedirects redirects a probe to a server whose certificate nobody has signed.
+// verifiedRedirects redirects a probe to a server with a self-signed certificate.
 func verifiedRedirects(t *testing.T) {
 	secure := serveHTTP2(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secure") })
 	server := httptest.NewUnstartedServer(http.RedirectHandler(secure, http.StatusFound))
@@ -590,7 +591,7 @@ func verifiedRedirects(t *testing.T) {
 	r := get(server.URL, "")
 	r.http2 = true
 	askOurs(r).want(t, "success", "=secure")
-	if before("1.37") { // HTTP/1.1, which verifies no certificate
+	if before("1.37") { // with HTTP/1.1, which does not verify certificates
 		askKubelet(r).want(t, "success", "=secure")
 	} else {
 		askKubelet(r).want(t, "failure", "tls: failed to verify certificate: x509: certificate signed by unknown authority")

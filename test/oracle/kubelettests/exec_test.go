@@ -11,8 +11,8 @@ import (
 	remote "k8s.io/cri-client/pkg"
 )
 
-// runtimeTimeout is a runtime's own time-out: the kubelet knows the CRI client's error,
-// and we an exceeded deadline.
+// runtimeTimeout is the error of a runtime's own timeout. The kubelet expects the CRI client's error, and
+// ours context.DeadlineExceeded.
 type runtimeTimeout struct{ error }
 
 func (e runtimeTimeout) Is(target error) bool {

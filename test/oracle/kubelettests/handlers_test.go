@@ -26,27 +26,27 @@ import (
 	kubelettcp "github.com/daeace23/prober/test/oracle/probe/tcp"
 )
 
-// request is one attempt of a handler.
+// request is the input of one attempt of a handler.
 type request struct {
 	handler v1.ProbeHandler
 	ports   []v1.ContainerPort
 	podIP   string
 	timeout time.Duration
-	follow  bool         // redirects to other hosts
-	http2   bool         // without TLS, with the feature gate of v1.37
-	fixes   probe.Compat // of the profile, that ours has on
-	// Of commands.
+	follow  bool         // follow redirects to other hosts
+	http2   bool         // HTTP/2 without TLS, with the feature gate of v1.37
+	fixes   probe.Compat // switches of the profile that are not set for ours
+	// Only for exec:
 	output string
 	err    error
 }
 
-// answer is the result of a handler: success, warning, failure, unknown, or error.
+// answer is the result of an attempt: success, warning, failure, unknown, or error.
 type answer struct {
 	result, output string
 	err            error
 }
 
-// handlerSides are the handlers of the kubelet and ours.
+// handlerSides are the kubelet's handlers and ours.
 var handlerSides = map[string]func(request) answer{"kubelet": askKubelet, "ours": askOurs}
 
 // eachHandler runs f with the handlers of both sides.
@@ -59,7 +59,7 @@ func eachHandler(t *testing.T, name string, f func(t *testing.T, ask func(reques
 
 func (r *request) container() *v1.Container { return &v1.Container{Name: "web", Ports: r.ports} }
 
-// askKubelet dispatches as the kubelet's prober does.
+// askKubelet calls the kubelet's handler for r, as the kubelet's prober does.
 func askKubelet(r request) answer {
 	result, output, err := kubeletprobe.Unknown, "", error(nil)
 	switch h := r.handler; {
@@ -95,7 +95,7 @@ func askKubelet(r request) answer {
 	return answer{string(result), output, err}
 }
 
-// command is one that has run.
+// command is a command of the kubelet's exec handler that has already run.
 type command struct {
 	exec.Cmd
 	output string
@@ -108,7 +108,7 @@ func (c *command) SetStderr(io.Writer)   {}
 func (c *command) Wait() error           { return nil }
 
 func (c *command) Start() error {
-	_, _ = c.stdout.Write([]byte(c.output)) // the writer cuts it
+	_, _ = c.stdout.Write([]byte(c.output)) // the writer truncates it
 	return c.err
 }
 
@@ -126,7 +126,7 @@ func askOurs(r request) answer {
 	if err != nil {
 		return answer{err: err}
 	}
-	if r.http2 { // this version of v1 lacks the field
+	if r.http2 { // this version of v1 does not have the field
 		config = append(config[:len(config)-1], `,"protocol":"HTTP2"}`...)
 		r.fixes |= probe.CompatIgnoreProtocol
 	}
@@ -153,7 +153,7 @@ func askOurs(r request) answer {
 	return answer{outcome.Result.String(), outcome.Output, err}
 }
 
-// ran returns the result of a command that has run.
+// ran returns a function that returns the result of a command.
 type ran request
 
 func (r ran) RunInContainer(context.Context, string, []string, time.Duration) ([]byte, error) {

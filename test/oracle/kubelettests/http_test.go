@@ -17,8 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// get is a request for a path of the server at address. Headers are name and value in
-// turn.
+// get returns a request for a path of the server at address. headers are pairs of name and value.
 func get(address, path string, headers ...string) request {
 	action := &v1.HTTPGetAction{Port: intstr.FromInt(portOf(address)), Path: path}
 	for i := 0; i < len(headers); i += 2 {
@@ -36,7 +35,7 @@ func serve(t *testing.T, f http.HandlerFunc) (address string) {
 	return server.URL
 }
 
-// echo answers with the headers of the request, one a line, and its host.
+// echo answers with the host and the headers of the request, one header on each line.
 func echo(w http.ResponseWriter, r *http.Request) {
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		for _, value := range r.Header[name] {
@@ -51,7 +50,7 @@ func TestHTTPHeaders(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		headers []string
-		want    string // contained in the answer; "!" before it: not
+		want    string // part of the answer; with the prefix "!", no part of it
 	}{
 		{"#105 three headers", nil, "3 headers: Accept Connection User-Agent"},
 		{"#106 Accept-Encoding gzip", []string{"Accept-Encoding", "gzip"}, "Accept-Encoding: gzip\n"},
@@ -116,8 +115,8 @@ func TestHTTPAnswers(t *testing.T) {
 	}
 }
 
-// redirecting redirects /CODE to /CODE/good, /CODE/bad or /CODE/final, which answers with
-// the code again, and a body when the query has one.
+// redirecting redirects /CODE to /CODE/good, /CODE/bad or /CODE/final. The last one answers with the code
+// again, and with the body that the query has.
 func redirecting(w http.ResponseWriter, r *http.Request) {
 	var code int
 	var what string
@@ -175,7 +174,7 @@ func TestHTTPRedirectsElsewhere(t *testing.T) {
 	address, other := serve(t, handler), serve(t, handler)
 	for _, c := range []struct {
 		name, to, host   string
-		result, follower string // where redirects to other hosts are not followed, and where they are
+		result, follower string // results without and with following redirects to other hosts
 	}{
 		{"#128 a path that is good", "/success", "", "success", "success"},
 		{"#128 a path that is bad", "/fail", "", "failure", "failure"},
@@ -203,9 +202,9 @@ func TestHTTPRedirectsElsewhere(t *testing.T) {
 	}
 }
 
-// Both sides must not ask the proxy, which would answer for a host that does not exist.
+// TestHTTPProxy checks that no side uses the proxy, which would answer for a host that does not exist.
 func TestHTTPProxy(t *testing.T) {
-	const welcome = "the proxy was asked"
+	const welcome = "the proxy was used"
 	proxy := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(welcome)) })
 	t.Setenv("http_proxy", proxy)
 	t.Setenv("HTTP_PROXY", proxy)

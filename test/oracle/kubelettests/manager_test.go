@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// podOf is a pod of containers. Commands are the pod's UID, the container and the kind.
+// podOf returns a pod with containers. Commands of its probes are the pod's UID, the container and the kind.
 func podOf(id types.UID, containers ...v1.Container) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(id), UID: id}, Spec: v1.PodSpec{Containers: containers}}
 	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
@@ -35,14 +35,13 @@ func containerWith(name string, of ...string) v1.Container {
 	c := v1.Container{Name: name}
 	for _, kind := range of {
 		p := execProbe()
-		p.FailureThreshold = 1000 // so that no startup or liveness probe holds
+		p.FailureThreshold = 1000 // keeps startup and liveness probes from holding
 		setProbe(&c, kind, p)
 	}
 	return c
 }
 
-// workers returns the probes that run: those that make attempts before their containers have
-// started, and those that make them afterwards.
+// workers returns the probes that make attempts before or after their containers have started.
 func (r *rig) workers(pods ...*v1.Pod) []string {
 	r.answer("", exit(1))
 	var all []string
@@ -50,7 +49,7 @@ func (r *rig) workers(pods ...*v1.Pod) []string {
 		for _, pod := range pods {
 			r.setStatus(pod.UID, runningAll(pod, started))
 		}
-		all = append(all, r.askedIn(2*time.Second)...)
+		all = append(all, r.commandsIn(2*time.Second)...)
 	}
 	slices.Sort(all)
 	return all
@@ -163,11 +162,11 @@ func TestCleanupPods(t *testing.T) {
 	})
 }
 
-// statusCase is a container, the decided result of its probe, and its status from
+// statusCase has a container, the decided result of its probe, and the expected status after
 // UpdatePodStatus.
 type statusCase struct {
 	name           string
-	kind           string // of the probe
+	kind           string // kind of the probe
 	decided        string // "", "Success" or "Failure"
 	exited         bool
 	started, ready bool
@@ -206,7 +205,7 @@ func TestUpdatePodStatus(t *testing.T) {
 	} {
 		for _, c := range form.cases {
 			both(t, c.name, func(t *testing.T, r *rig) {
-				// Only a sidecar has a worker. What UpdatePodStatus is given may differ.
+				// Only a sidecar has a worker. UpdatePodStatus may get a different pod.
 				got := r.statusAfter(c, podWith(c.kind, sidecar), podWith(c.kind, form.shape), true)
 				wantStatus(t, got.InitContainerStatuses[0], c.started, c.ready)
 			})
@@ -214,9 +213,9 @@ func TestUpdatePodStatus(t *testing.T) {
 	}
 }
 
-// statusAfter probes added until there is a decided result, and returns the status of asked after
-// UpdatePodStatus.
-func (r *rig) statusAfter(c statusCase, added, asked *v1.Pod, init bool) *v1.PodStatus {
+// statusAfter adds the pod added and waits for a decided result. It returns the status after UpdatePodStatus
+// of the pod updated.
+func (r *rig) statusAfter(c statusCase, added, updated *v1.Pod, init bool) *v1.PodStatus {
 	r.settle()
 	status := func() *v1.PodStatus {
 		s := statusOf(running(c.kind, first))
@@ -246,7 +245,7 @@ func (r *rig) statusAfter(c statusCase, added, asked *v1.Pod, init bool) *v1.Pod
 			s.ContainerStatuses = gone
 		}
 	}
-	r.UpdatePodStatus(r.t.Context(), asked, s)
+	r.UpdatePodStatus(r.t.Context(), updated, s)
 	return s
 }
 
@@ -262,9 +261,9 @@ func TestUpdateReadiness(t *testing.T) {
 		r.settle()
 		r.setStatus(uid, isRunning(readiness))
 		r.add(podWith(readiness))
-		r.wantTold(readiness, first, "Success")
+		r.wantUpdate(readiness, first, "Success")
 		r.answer("", exit(1))
 		r.wait(2 * time.Second)
-		r.wantTold(readiness, first, "Failure")
+		r.wantUpdate(readiness, first, "Failure")
 	})
 }

@@ -52,12 +52,12 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-// grpcServer answers every check with a status, or not at all.
+// grpcServer answers every check with a status, or never.
 type grpcServer struct {
 	health.UnimplementedHealthServer
 	status health.HealthCheckResponse_ServingStatus
 	hangs  bool
-	echoes bool // the name of the service, as an error
+	echoes bool // answer with an error that has the name of the service
 }
 
 func (s grpcServer) Check(ctx context.Context, req *health.HealthCheckRequest) (*health.HealthCheckResponse, error) {
@@ -79,7 +79,7 @@ func serveGRPC(t *testing.T, s grpcServer) (port int) {
 	}
 	server := grpc.NewServer()
 	health.RegisterHealthServer(server, s)
-	go func() { _ = server.Serve(listener) }() // ends when it is stopped
+	go func() { _ = server.Serve(listener) }() // ends when the server is stopped
 	t.Cleanup(server.Stop)
 	return listener.Addr().(*net.TCPAddr).Port
 }

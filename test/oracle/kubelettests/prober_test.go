@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// titles are the kinds as events have them.
+// titles are the names of the kinds in events.
 var titles = map[string]string{liveness: "Liveness", readiness: "Readiness", startup: "Startup"}
 
 func TestProbe(t *testing.T) {
@@ -25,19 +25,19 @@ func TestProbe(t *testing.T) {
 		r.add(pod)
 		r.UpdatePodStatus(t.Context(), pod, s)
 		wantStatus(t, s.ContainerStatuses[0], true, true)
-		r.wantTold(kind, first, "")
+		r.wantUpdate(kind, first, "")
 	})
 	for _, c := range []struct {
 		name, output string
 		err          error
-		want         string // Success, Failure, or what a new container has
+		want         string // Success, Failure, or the result of a new container
 		event        string
 	}{
 		{"#75 a failure", "bad", exit(1), "Failure", "Warning Unhealthy KIND probe failed: bad"},
 		{"#76 a success", "fine", nil, "Success", ""},
 		{"#79 an error decides nothing", "bad", errBroken, "", "Warning Unhealthy KIND probe errored and resulted in unknown state: broken"},
 		{"#85 the output of a command that fails is kept", "foo", exit(3), "Failure", "Warning Unhealthy KIND probe failed: foo"},
-		{"#85 and an error is told without it", "foo", errBroken, "", "Warning Unhealthy KIND probe errored and resulted in unknown state: broken"},
+		{"#85 and an error is reported without it", "foo", errBroken, "", "Warning Unhealthy KIND probe errored and resulted in unknown state: broken"},
 		{"#84 output is cut, which is no error", strings.Repeat("logs-123", 1408), exit(1), "Failure",
 			"Warning Unhealthy KIND probe failed: " + strings.Repeat("logs-123", 1280)},
 		{"#84 also when the command succeeds", strings.Repeat("logs-123", 1408), nil, "Success", ""},
@@ -64,8 +64,8 @@ func eventOf(text, kind string) []string {
 	return []string{strings.Replace(text, "KIND", titles[kind], 1)}
 }
 
-// A probe without a handler is an error of each attempt for the kubelet, and of AddPod
-// for us. It decides nothing: the container is not ready, has not started, and lives.
+// TestProbeWithoutHandler checks a probe without a handler. Each attempt is an error for the kubelet, and
+// AddPod returns an error for us. The container keeps the result of a new container.
 func TestProbeWithoutHandler(t *testing.T) {
 	eachKind(t, "#74 a probe without a handler", kinds, func(t *testing.T, r *rig, kind string) {
 		r.settle()
@@ -75,13 +75,13 @@ func TestProbeWithoutHandler(t *testing.T) {
 		r.add(pod)
 		r.UpdatePodStatus(t.Context(), pod, s)
 		wantStatus(t, s.ContainerStatuses[0], kind != startup, kind == liveness)
-		seen := r.seen()
-		if told := seen.told[kind+" "+first]; told != "" && told != initial[kind] {
-			t.Errorf("told %s", told)
+		got := r.observe()
+		if update := got.updates[kind+" "+first]; update != "" && update != initial[kind] {
+			t.Errorf("update %s", update)
 		}
-		if got := strings.Join(append(seen.events, seen.faults...), "\n"); !strings.Contains(got, "missing probe handler for pod_ns(uid):web") &&
-			!strings.Contains(got, "spec.containers[0]."+kind+"Probe: Required value: must specify a handler type") {
-			t.Errorf("no error: %s", got)
+		if text := strings.Join(append(got.events, got.faults...), "\n"); !strings.Contains(text, "missing probe handler for pod_ns(uid):web") &&
+			!strings.Contains(text, "spec.containers[0]."+kind+"Probe: Required value: must specify a handler type") {
+			t.Errorf("no error: %s", text)
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestProbeWarning(t *testing.T) {
 			p.ProbeHandler = v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt(portOf(server.URL))}}
 		}))
 		r.wantCached(kind, first, "Success")
-		if got := r.seen().events; len(got) != 1 || !strings.HasPrefix(got[0], "Warning ProbeWarning "+titles[kind]+" probe warning: Probe terminated redirects") {
+		if got := r.observe().events; len(got) != 1 || !strings.HasPrefix(got[0], "Warning ProbeWarning "+titles[kind]+" probe warning: Probe terminated redirects") {
 			t.Errorf("events %q", got)
 		}
 	})
@@ -123,8 +123,8 @@ func TestCommands(t *testing.T) {
 				p.Exec.Command, pod.Spec.Containers[0].Env = c.command, c.env
 			}))
 			r.wait(time.Second / 2)
-			if seen := r.seen(); len(seen.asked) != 1 || seen.asked[0] != c.want || seen.ids[0] != first {
-				t.Errorf("ran %q in %q, want %q", seen.asked, seen.ids, c.want)
+			if got := r.observe(); len(got.commands) != 1 || got.commands[0] != c.want || got.ids[0] != first {
+				t.Errorf("ran %q in %q, want %q", got.commands, got.ids, c.want)
 			}
 		})
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// cache has the methods of both caches. Results are the kubelet's numbers.
+// cache has the methods of both sides' caches. Results are the kubelet's numbers.
 type cache struct {
 	set    func(id string, result int)
 	remove func(id string)
 	get    func(id string) (result int, ok bool)
-	told   func() string // the unread update; "" for none
+	unread func() string // reads an update; "" if there is none
 }
 
 func kubeletCache() (c cache, done func()) {
@@ -31,7 +31,7 @@ func kubeletCache() (c cache, done func()) {
 			r, ok := m.Get(kubecontainer.ParseContainerID(id))
 			return int(r), ok
 		},
-		told: func() string {
+		unread: func() string {
 			select {
 			case u := <-m.Updates():
 				return fmt.Sprint(u.ContainerID.String(), " ", u.Result, " ", u.PodUID)
@@ -42,7 +42,8 @@ func kubeletCache() (c cache, done func()) {
 	}, func() {}
 }
 
-// ourResult returns our result for a number of the kubelet's: Success is its zero value, and Unknown ours.
+// ourResult returns our result for a number of the kubelet's. The zero value is Success for the kubelet, and
+// Unknown for us.
 func ourResult(number int) ours.Result { return ours.Success + ours.Result(number) }
 
 func ourCache() (c cache, done func()) {
@@ -55,7 +56,7 @@ func ourCache() (c cache, done func()) {
 			r, ok := m.Get(id)
 			return int(r.ToPrometheusType()), ok
 		},
-		told: func() string {
+		unread: func() string {
 			synctest.Wait()
 			select {
 			case u := <-updates:
@@ -109,8 +110,8 @@ func TestCaches(t *testing.T) {
 				{"test://bar", success, "test://bar Success uid"},
 			} {
 				c.set(step.id, step.result)
-				if got := c.told(); got != step.want {
-					t.Errorf("%s is %d: told %q, want %q", step.id, step.result, got, step.want)
+				if got := c.unread(); got != step.want {
+					t.Errorf("%s is %d: update %q, want %q", step.id, step.result, got, step.want)
 				}
 			}
 		})

@@ -34,7 +34,7 @@ const (
 
 var kinds = []string{liveness, readiness, startup}
 
-// initial is the result of a new container by kind.
+// initial is the result of a new container, by kind.
 var initial = map[string]string{liveness: "Success", readiness: "Failure", startup: "UNKNOWN"}
 
 // rig is one side and its environment, in a bubble.
@@ -46,22 +46,22 @@ type rig struct {
 	mu       sync.Mutex
 	statuses map[types.UID]v1.PodStatus
 	output   string
-	err      error // that commands end with
-	asked    []string
-	ids      []string          // of the containers in which commands were run
-	takes    time.Duration     // a command
-	told     map[string]string // the last update, by kind and container ID
+	err      error             // result of commands
+	takes    time.Duration     // duration of commands
+	commands []string          // all commands
+	ids      []string          // container IDs of all commands
+	updates  map[string]string // the last update, by kind and container ID
 	events   []string
 	faults   []string
 }
 
-// both runs f on the kubelet and on ours.
+// both runs f on the kubelet's side and on ours.
 func both(t *testing.T, name string, f func(t *testing.T, r *rig)) {
 	t.Helper()
 	bothWith(t, name, 0, f)
 }
 
-// bothWith is both with one switch more than the kubelet's.
+// bothWith is like both, with one more switch than the profile's.
 func bothWith(t *testing.T, name string, more manager.Compat, f func(t *testing.T, r *rig)) {
 	t.Helper()
 	for side, maker := range map[string]oracle.Maker{"kubelet": oracle.Kubelet, "ours": oracle.Ours(oracle.Profile() | more)} {
@@ -75,22 +75,22 @@ func bothWith(t *testing.T, name string, more manager.Compat, f func(t *testing.
 	}
 }
 
-// eachKind is both for each kind of probe.
-func eachKind(t *testing.T, name string, of []string, f func(t *testing.T, r *rig, kind string)) {
+// eachKind calls both for each of some kinds of probes.
+func eachKind(t *testing.T, name string, some []string, f func(t *testing.T, r *rig, kind string)) {
 	t.Helper()
-	for _, kind := range of {
+	for _, kind := range some {
 		both(t, name+"/"+kind, func(t *testing.T, r *rig) { f(t, r, kind) })
 	}
 }
 
 func newRig(t *testing.T, maker oracle.Maker) *rig {
-	r := &rig{t: t, start: time.Now(), statuses: make(map[types.UID]v1.PodStatus), told: make(map[string]string)}
+	r := &rig{t: t, start: time.Now(), statuses: make(map[types.UID]v1.PodStatus), updates: make(map[string]string)}
 	r.Side = maker(oracle.Outside{
 		PodStatus: r.podStatus, Run: r.run, Event: r.event,
-		Update: func(key, what string) {
+		Update: func(key, text string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.told[key], _, _ = strings.Cut(what, " ")
+			r.updates[key], _, _ = strings.Cut(text, " ")
 		},
 		Fault: func(format string, args ...any) {
 			r.mu.Lock()
@@ -110,7 +110,7 @@ func (r *rig) podStatus(uid types.UID) (v1.PodStatus, bool) {
 
 func (r *rig) run(ctx context.Context, id string, cmd []string, _ time.Duration) ([]byte, error) {
 	r.mu.Lock()
-	r.asked, r.ids = append(r.asked, strings.Join(cmd, " ")), append(r.ids, id)
+	r.commands, r.ids = append(r.commands, strings.Join(cmd, " ")), append(r.ids, id)
 	output, takes, err := r.output, r.takes, r.err
 	r.mu.Unlock()
 	if takes == 0 {
@@ -130,10 +130,10 @@ func (r *rig) event(_ *v1.ObjectReference, eventType, reason, message string) {
 	r.events = append(r.events, fmt.Sprintf("%s %s %s", eventType, reason, message))
 }
 
-// settle waits until the manager is older than any period, so that it probes at once.
+// settle waits until the manager is older than any period, so that it probes added pods at once.
 func (r *rig) settle() { time.Sleep(time.Hour) }
 
-// wait waits for d.
+// wait sleeps for d, and waits until all goroutines are blocked.
 func (r *rig) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -144,7 +144,7 @@ func (r *rig) add(pod *v1.Pod) {
 	synctest.Wait()
 }
 
-// answer sets the error of later commands; nil for exit code 0.
+// answer sets the output and the error of later commands. A nil error is exit code 0.
 func (r *rig) answer(output string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,37 +160,37 @@ func (r *rig) setStatus(uid types.UID, s *v1.PodStatus) {
 	}
 }
 
-// askedIn returns the commands that are run within d, each once.
-func (r *rig) askedIn(d time.Duration) []string {
+// commandsIn returns the different commands that are run within d.
+func (r *rig) commandsIn(d time.Duration) []string {
 	r.mu.Lock()
-	r.asked = nil
+	r.commands = nil
 	r.mu.Unlock()
 	r.wait(d)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slices.Sort(r.asked)
-	return slices.Compact(r.asked)
+	slices.Sort(r.commands)
+	return slices.Compact(r.commands)
 }
 
-// seen has the observations of a rig so far.
-type seen struct {
-	asked, ids, events, faults []string
-	told                       map[string]string
+// observations has the observations of a rig so far.
+type observations struct {
+	commands, ids, events, faults []string
+	updates                       map[string]string
 }
 
-// seen waits until no attempt is under way, and returns the observations.
-func (r *rig) seen() seen {
+// observe waits until no attempt is running, and returns the observations.
+func (r *rig) observe() observations {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return seen{slices.Clone(r.asked), slices.Clone(r.ids), slices.Clone(r.events), slices.Clone(r.faults), maps.Clone(r.told)}
+	return observations{slices.Clone(r.commands), slices.Clone(r.ids), slices.Clone(r.events), slices.Clone(r.faults), maps.Clone(r.updates)}
 }
 
-func (r *rig) wantTold(kind, id, want string) {
+func (r *rig) wantUpdate(kind, id, want string) {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if got := r.told[kind+" "+id]; got != want {
+	if got := r.updates[kind+" "+id]; got != want {
 		r.t.Errorf("the last update of %s in %s was %q, want %q", kind, id, got, want)
 	}
 }
@@ -211,7 +211,7 @@ func (r *rig) wantEvents(want ...string) {
 	}
 }
 
-// exit is the error of an exit code for both sides.
+// exit is the error of a command with an exit code, as both sides expect it.
 type exit int
 
 func (e exit) Error() string   { return fmt.Sprintf("exit code %d", int(e)) }
@@ -228,7 +228,7 @@ const (
 	another = "test://other-1"
 )
 
-// podWith is a pod of restart policy Never with one probe. The command is the kind.
+// podWith returns a pod with the restart policy Never and one exec probe, whose command is the kind.
 func podWith(kind string, change ...func(*v1.Pod, *v1.Probe)) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "ns", UID: uid},
@@ -260,12 +260,12 @@ func setProbe(c *v1.Container, kind string, p *v1.Probe) {
 	}
 }
 
-// thresholds sets those of a probe.
+// thresholds returns a change of podWith that sets the thresholds of the probe.
 func thresholds(success, failure int32) func(*v1.Pod, *v1.Probe) {
 	return func(_ *v1.Pod, p *v1.Probe) { p.SuccessThreshold, p.FailureThreshold = success, failure }
 }
 
-// sidecar makes the container a restartable init container beside another.
+// sidecar is a change of podWith: it makes the container a sidecar, and adds another container.
 func sidecar(pod *v1.Pod, _ *v1.Probe) {
 	c := pod.Spec.Containers[0]
 	c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
@@ -273,13 +273,12 @@ func sidecar(pod *v1.Pod, _ *v1.Probe) {
 	pod.Spec.Containers = []v1.Container{{Name: "main"}}
 }
 
-// statusOf is the status of a running pod with containers.
+// statusOf returns the status of a running pod with containers.
 func statusOf(containers ...v1.ContainerStatus) *v1.PodStatus {
 	return &v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1", ContainerStatuses: containers}
 }
 
-// running is a container that runs since now. Its status is the one in which a probe of
-// kind is made.
+// running returns the status of a container that was started now, in which a probe of a kind makes attempts.
 func running(kind, id string) v1.ContainerStatus {
 	return v1.ContainerStatus{
 		Name: "web", ContainerID: id, Started: new(kind != startup),
@@ -287,7 +286,7 @@ func running(kind, id string) v1.ContainerStatus {
 	}
 }
 
-// stopped is a container that waits, or has exited with a code.
+// stopped returns the status of a container that has exited with a code, or is waiting if code is nil.
 func stopped(kind, id string, code *int32) v1.ContainerStatus {
 	c := running(kind, id)
 	c.State = v1.ContainerState{}

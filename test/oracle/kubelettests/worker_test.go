@@ -14,18 +14,18 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// gateCase is one tick with one attempt or none, and its effects.
+// gateCase is one tick with at most one attempt, and its expected effects.
 type gateCase struct {
 	name   string
 	pod    func(*v1.Pod, *v1.Probe)
 	status func(kind string) *v1.PodStatus // nil: the pod has none
-	told   func(kind string) string        // the last update; "" for none
-	ends   func(kind string) bool          // the worker
+	update func(kind string) string        // the last update; "" for none
+	ends   func(kind string) bool          // whether the worker ends
 }
 
 func always(s string) func(string) string { return func(string) string { return s } }
 func ends(string) bool                    { return true }
-func goesOn(string) bool                  { return false }
+func continues(string) bool               { return false }
 
 var (
 	zero, one = new(int32(0)), new(int32(1))
@@ -42,7 +42,7 @@ func isRunning(kind string) *v1.PodStatus { return statusOf(running(kind, first)
 func unchanged(*v1.Pod, *v1.Probe) {}
 
 var gates = []gateCase{
-	{"#25 #33 #42 the pod has no status", unchanged, nil, nothing, goesOn},
+	{"#25 #33 #42 the pod has no status", unchanged, nil, nothing, continues},
 	{"#26 #33 #42 the pod has failed", unchanged, func(kind string) *v1.PodStatus {
 		s := isRunning(kind)
 		s.Phase = v1.PodFailed
@@ -55,25 +55,25 @@ var gates = []gateCase{
 		c := running(kind, first)
 		c.Name = "other"
 		return statusOf(c)
-	}, nothing, goesOn},
-	{"#29 #33 #42 the container waits", unchanged, exited(nil), failure, goesOn},
+	}, nothing, continues},
+	{"#29 #33 #42 the container waits", unchanged, exited(nil), failure, continues},
 	{"#30 #33 #42 #63 the container has exited, and the pod is never restarted", unchanged, exited(zero), failure, ends},
-	{"#31 #33 #42 the probe succeeds", unchanged, isRunning, always("Success"), goesOn},
+	{"#31 #33 #42 the probe succeeds", unchanged, isRunning, always("Success"), continues},
 	{"#32 #33 #42 the initial delay is long over", func(_ *v1.Pod, p *v1.Probe) {
 		p.InitialDelaySeconds = 10
 	}, func(kind string) *v1.PodStatus {
 		s := isRunning(kind)
 		s.ContainerStatuses[0].State.Running.StartedAt.Time = time.Now().Add(-100 * time.Second)
 		return s
-	}, always("Success"), goesOn},
+	}, always("Success"), continues},
 	{"#62 a sidecar has exited, and the pod is never restarted", sidecar, func(kind string) *v1.PodStatus {
 		s := statusOf()
 		s.InitContainerStatuses = []v1.ContainerStatus{stopped(kind, first, zero)}
 		return s
-	}, failure, goesOn},
+	}, failure, continues},
 }
 
-// policy gives the container a restart policy, and rules.
+// policy returns a change of podWith that sets the restart policy and rules of the container.
 func policy(p v1.ContainerRestartPolicy, rules ...v1.ContainerRestartRule) func(*v1.Pod, *v1.Probe) {
 	return func(pod *v1.Pod, _ *v1.Probe) {
 		c := &pod.Spec.Containers[0]
@@ -87,7 +87,7 @@ func ruleIn(action v1.ContainerRestartRuleAction, codes ...int32) v1.ContainerRe
 	}}
 }
 
-// besideTrigger adds a container whose exit with 1 restarts all.
+// besideTrigger is a change of podWith: it adds a container whose exit with code 1 restarts all containers.
 func besideTrigger(pod *v1.Pod, _ *v1.Probe) {
 	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
 		Name: "trigger", RestartPolicy: new(v1.ContainerRestartPolicyNever),
@@ -96,28 +96,28 @@ func besideTrigger(pod *v1.Pod, _ *v1.Probe) {
 }
 
 var restarts = []gateCase{
-	{"#34 #42 exit code 1, OnFailure", policy(v1.ContainerRestartPolicyOnFailure), exited(one), failure, goesOn},
+	{"#34 #42 exit code 1, OnFailure", policy(v1.ContainerRestartPolicyOnFailure), exited(one), failure, continues},
 	{"#35 #42 exit code 0, OnFailure", policy(v1.ContainerRestartPolicyOnFailure), exited(zero), failure, ends},
-	{"#36 #42 exit code 1, Always", policy(v1.ContainerRestartPolicyAlways), exited(one), failure, goesOn},
-	{"#37 #42 exit code 0, Always", policy(v1.ContainerRestartPolicyAlways), exited(zero), failure, goesOn},
+	{"#36 #42 exit code 1, Always", policy(v1.ContainerRestartPolicyAlways), exited(one), failure, continues},
+	{"#37 #42 exit code 0, Always", policy(v1.ContainerRestartPolicyAlways), exited(zero), failure, continues},
 	{"#38 #42 exit code 1, Never", policy(v1.ContainerRestartPolicyNever), exited(one), failure, ends},
 	{"#39 #42 exit code 0, Never", policy(v1.ContainerRestartPolicyNever), exited(zero), failure, ends},
 	{"#40 #42 exit code 1, Never, and a rule that matches", policy(v1.ContainerRestartPolicyNever,
-		ruleIn(v1.ContainerRestartRuleActionRestart, 1)), exited(one), failure, goesOn},
+		ruleIn(v1.ContainerRestartRuleActionRestart, 1)), exited(one), failure, continues},
 	{"#41 #42 exit code 1, Never, and a rule that does not match", policy(v1.ContainerRestartPolicyNever,
 		ruleIn(v1.ContainerRestartRuleActionRestart, 99)), exited(one), failure, ends},
 	{"#43 exit code 1, Never, and a rule that restarts all", policy(v1.ContainerRestartPolicyNever,
-		ruleIn(v1.ContainerRestartRuleActionRestartAllContainers, 1)), exited(one), failure, goesOn},
+		ruleIn(v1.ContainerRestartRuleActionRestartAllContainers, 1)), exited(one), failure, continues},
 	{"#44 another container's exit restarts all", besideTrigger, func(kind string) *v1.PodStatus {
 		trigger := stopped(kind, another, one)
 		trigger.Name = "trigger"
 		return statusOf(stopped(kind, first, one), trigger)
-	}, failure, goesOn},
+	}, failure, continues},
 	{"#45 all are restarted, and wait", besideTrigger, func(kind string) *v1.PodStatus {
 		s := statusOf(stopped(kind, first, nil))
 		s.Phase = v1.PodPending
 		return s
-	}, failure, goesOn},
+	}, failure, continues},
 }
 
 func TestGates(t *testing.T) {
@@ -128,12 +128,12 @@ func TestGates(t *testing.T) {
 				r.setStatus(uid, c.status(kind))
 			}
 			r.add(podWith(kind, c.pod))
-			r.wantTold(kind, first, c.told(kind))
+			r.wantUpdate(kind, first, c.update(kind))
 			alive := statusOf(running(kind, second))
 			alive.InitContainerStatuses = alive.ContainerStatuses
 			r.setStatus(uid, alive)
 			// A delay of 10 s passes as well.
-			if ended := len(r.askedIn(15*time.Second)) == 0; ended != c.ends(kind) {
+			if ended := len(r.commandsIn(15*time.Second)) == 0; ended != c.ends(kind) {
 				t.Errorf("the worker has ended: %v, want %v", ended, c.ends(kind))
 			}
 		})
@@ -154,15 +154,15 @@ func TestInitialDelay(t *testing.T) {
 	})
 }
 
-// sequenceCase is a container that is probed tick by tick. In steps, "+" is a success,
-// "-" a failure, "*" a new container and a success, "/" a new container and a failure,
-// "s" says that the container has started and fails; what follows is what the cache
-// has then, Success, Failure or Unknown, and "!" where no attempt is made.
+// sequenceCase is a sequence of ticks of a container. A step begins with "+" for a success, "-" for a
+// failure, "*" for a new container and a success, "/" for a new container and a failure, or "s" for a
+// failure after the container has started. The letter S, F or U follows: the expected result in the cache,
+// Success, Failure or Unknown. "!" means that no attempt is expected.
 type sequenceCase struct {
 	name             string
 	kinds            []string
 	success, failure int32
-	started          string // "" as the kind wants, "false"
+	started          string // "false", or "" for the value with which the kind probes
 	steps            string
 }
 
@@ -203,16 +203,16 @@ func TestSequences(t *testing.T) {
 				}
 				r.answer("", err)
 				r.setStatus(uid, statusOf(*container.DeepCopy()))
-				var asked []string
+				var commands []string
 				if i == 0 {
 					r.add(podWith(kind, thresholds(c.success, c.failure)))
-					asked = r.askedIn(0)
+					commands = r.commandsIn(0)
 				} else {
-					asked = r.askedIn(time.Second)
+					commands = r.commandsIn(time.Second)
 				}
 				r.wantCached(kind, container.ContainerID, results[step[1]])
-				if held := strings.HasSuffix(step, "!"); i > 0 && held != (len(asked) == 0) {
-					t.Errorf("step %d, %s: asked %q", i+1, step, asked)
+				if held := strings.HasSuffix(step, "!"); i > 0 && held != (len(commands) == 0) {
+					t.Errorf("step %d, %s: commands %q", i+1, step, commands)
 				}
 			}
 		})
@@ -229,17 +229,17 @@ func TestCleanUp(t *testing.T) {
 		for range 10 {
 			r.RemovePod(pod)
 		}
-		if got := r.askedIn(10 * time.Second); len(got) > 0 {
-			t.Errorf("still asked: %q", got)
+		if got := r.commandsIn(10 * time.Second); len(got) > 0 {
+			t.Errorf("still commands: %q", got)
 		}
 		r.wantCached(kind, first, "")
-		r.add(pod) // the old worker is gone
+		r.add(pod) // the old worker has ended
 		r.wantCached(kind, first, "Success")
 	})
 }
 
-// TestAgentRestart checks the first tick, which is too early for an attempt, of a container that
-// was started five minutes before the agent, or after it.
+// TestAgentRestart checks the first tick of a container that was started five minutes before the agent, or
+// after it. The tick is too early for an attempt.
 func TestAgentRestart(t *testing.T) {
 	begins := func(kind string) string { return initial[kind] }
 	for _, c := range []struct {
@@ -247,7 +247,7 @@ func TestAgentRestart(t *testing.T) {
 		gate    bool // ChangeContainerStatusOnKubeletRestart
 		restart bool // the container is older than the agent
 		shape   func(*v1.Pod, *v1.Probe)
-		told    func(kind string) string
+		update  func(kind string) string
 	}{
 		{"#66 with the gate, over a restart", true, true, unchanged, begins},
 		{"#66 with the gate, a new container", true, false, unchanged, begins},
@@ -275,8 +275,8 @@ func TestAgentRestart(t *testing.T) {
 				s.InitContainerStatuses = s.ContainerStatuses
 				r.setStatus(uid, s)
 				r.add(podWith(kind, func(_ *v1.Pod, p *v1.Probe) { p.InitialDelaySeconds = 1000 }, c.shape))
-				r.wantCached(kind, first, c.told(kind))
-				r.wantTold(kind, first, c.told(kind))
+				r.wantCached(kind, first, c.update(kind))
+				r.wantUpdate(kind, first, c.update(kind))
 			})
 		}
 	}

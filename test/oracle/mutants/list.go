@@ -1,10 +1,10 @@
 package main
 
-// mutant is a fault of one line or two, of the kind that a change makes by accident.
+// mutant is a fault in one or two lines, such as a change may introduce by mistake.
 type mutant struct {
-	what     string
-	file     string // from the root of the repository
-	old, new string // old occurs once in the file
+	what     string // description, unique
+	file     string // relative to the root of the repository
+	old, new string // old must occur once in the file
 }
 
 const (

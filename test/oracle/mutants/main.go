@@ -1,10 +1,10 @@
-// Mutants builds faults into prober's core, one at a time, and expects the oracle to
-// catch each: it runs random scenarios on the faulty core and on the kubelet's until they
-// diverge. It prints a table and exits 1 unless all are caught.
+// Mutants builds faults into prober's core, one at a time, and checks that the oracle catches each: it runs
+// random scenarios on the faulty core and on the kubelet's until they diverge. It prints a table, and exits
+// with 1 unless all are caught.
 //
 //	cd test/oracle && go run ./mutants -scenarios 2000
 //
-// The sources do not change: each faulty file is an overlay for the go command.
+// It does not change the sources: each faulty file is an overlay for the go command.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	scenarios = flag.Int("scenarios", 2000, "how many random scenarios a mutant must survive")
+	scenarios = flag.Int("scenarios", 2000, "number of random scenarios to run for each mutant")
 	seed      = flag.Uint64("seed", 1, "seed of the first scenario")
 	only      = flag.String("only", "", "regular expression of the mutants to try")
 )
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// run tries the mutants. The working directory is the oracle's.
+// run tries the mutants. The working directory must be test/oracle.
 func run() (caught, tried int, err error) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -74,22 +74,22 @@ func run() (caught, tried int, err error) {
 	return caught, tried, nil
 }
 
-// apply returns the text of the mutant's file with the fault in it.
+// apply returns the text of the mutant's file with the fault.
 func (m mutant) apply(root string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {
 		return "", err
 	}
 	if n := strings.Count(string(text), m.old); n != 1 {
-		return "", fmt.Errorf("%s has the text that is replaced %d times, not once:\n%s", m.file, n, m.old)
+		return "", fmt.Errorf("%s has the replaced text %d times, want once:\n%s", m.file, n, m.old)
 	}
 	return strings.Replace(string(text), m.old, m.new, 1), nil
 }
 
-var divergence = regexp.MustCompile(`that was (seed \d+)`)
+var divergence = regexp.MustCompile(`diverged with (seed \d+)`)
 
-// try builds the oracle with the fault in it and runs it. It returns where the fault was
-// caught, or "" if it was not.
+// try builds the oracle with the fault and runs it. It returns the seed of the scenario that caught the
+// fault, or "" if none did.
 func (m mutant) try(root, dir string) (where string, err error) {
 	text, err := m.apply(root)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Release prepares the oracle for another release of the kubelet than the one that the module requires, and
+// Release prepares the oracle for another release of the kubelet than the one that the module requires. It
 // prints the path of an overlay for `go test -overlay`:
 //
 //	go test -overlay "$(go run ./release 1.37)" -tags k8s136 .
 //
-// The files of that release's prober and handlers come from the module cache, and are compiled on the other
-// packages of the required one. What does not fit is replaced, see releases. A new release is a line there, and a profile
-// in package probe.
+// The overlay has the files of that release's prober and handlers from the module cache. They are compiled
+// with the other packages of the required release. Code that does not compile with them is replaced, see
+// releases. For a new release, add a line there, and a profile in package probe.
 package main
 
 import (
@@ -21,19 +21,19 @@ import (
 // releases are the versions of k8s.io/kubernetes by release.
 var releases = map[string]struct {
 	version  string
-	handlers bool     // its pkg/probe differs from the required version
-	differs  []string // texts of its files that do not fit the required version, in pairs; each must be found
+	handlers bool     // its pkg/probe differs from the required version's
+	differs  []string // pairs of old and new texts; each old text must be in its files
 }{
 	"1.35": {version: "v1.35.4"},
 	"1.37": {version: "v1.37.2", handlers: true, differs: []string{
 		"kubecontainer.ParseContainerID(logger, ", "kubecontainer.ParseContainerID(",
-		// Feature gates that are off, with the code behind them.
+		// Feature gates that are off, with the code that they enable.
 		"if p.HTTPGet.Protocol != nil && *p.HTTPGet.Protocol == v1.HTTPProtocolHTTP2 &&\n\t\t\tutilfeature.DefaultFeatureGate.Enabled(features.H2CContainerProbe) {", "if false {",
 		"useTLS := utilfeature.DefaultFeatureGate.Enabled(features.GRPCContainerProbeTLS) &&\n\t\t\tp.GRPC.Mode != nil && *p.GRPC.Mode == v1.GRPCProbeModeTLS\n", "useTLS := false\n",
 	}},
 }
 
-// The packages of the overlay, by the folder here, with the ones of Kubernetes.
+// The packages of the overlay: the folders in test/oracle, and the packages of Kubernetes.
 var (
 	core     = map[string]string{"prober": "pkg/kubelet/prober"}
 	handlers = map[string]string{
@@ -41,10 +41,10 @@ var (
 	}
 )
 
-// imported is what the files import of the release's own packages, and here is where they are.
+// imported is the import path of the release's handlers in its files, and here is the path that replaces it.
 const imported, here = "\"k8s.io/kubernetes/pkg/probe", "\"github.com/daeace23/prober/test/oracle/probe"
 
-// unused are imports that a replaced text may have been the only use of.
+// unused are imports that may be unused after texts are replaced.
 var unused = []string{"\tutilfeature \"k8s.io/apiserver/pkg/util/feature\"\n", "\t\"k8s.io/kubernetes/pkg/features\"\n"}
 
 func main() {
@@ -63,7 +63,8 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// overlay writes the files of a release to a folder of the user's cache, and returns the path of the overlay.
+// overlay writes the files of a release and the overlay to the user's cache folder. It returns the path of
+// the overlay.
 func overlay(name string) (string, error) {
 	release, ok := releases[name]
 	if !ok {
@@ -90,7 +91,7 @@ func overlay(name string) (string, error) {
 			return "", err
 		}
 		for file, text := range files {
-			text = fitting(text, release.differs, found)
+			text = adapt(text, release.differs, found)
 			if release.handlers {
 				text = strings.ReplaceAll(text, imported, here)
 			}
@@ -105,7 +106,7 @@ func overlay(name string) (string, error) {
 	}
 	for i := 0; i < len(release.differs); i += 2 {
 		if !found[release.differs[i]] {
-			return "", fmt.Errorf("k8s.io/kubernetes@%s has no %q any more: change the table of releases", release.version, release.differs[i])
+			return "", fmt.Errorf("k8s.io/kubernetes@%s does not contain %q: change the table of releases", release.version, release.differs[i])
 		}
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replaced})
@@ -116,7 +117,7 @@ func overlay(name string) (string, error) {
 	return path, os.WriteFile(path, text, 0o600)
 }
 
-// sources returns the text of the Go files of a folder, without tests.
+// sources returns the Go files of a folder by name, without tests.
 func sources(folder string) (map[string]string, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -136,7 +137,8 @@ func sources(folder string) (map[string]string, error) {
 	return files, nil
 }
 
-// replace writes files to the folder to, and adds to replaced that they replace the one file of the package here.
+// replace writes files to the folder to. It adds them to replaced, in place of the only file of the package
+// in the folder here.
 func replace(replaced map[string]string, here, to string, files map[string]string) error {
 	here, err := filepath.Abs(here)
 	if err != nil {
@@ -145,7 +147,7 @@ func replace(replaced map[string]string, here, to string, files map[string]strin
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
-	replaced[filepath.Join(here, filepath.Base(here)+".go")] = "" // is not there
+	replaced[filepath.Join(here, filepath.Base(here)+".go")] = "" // an overlay deletes a file by an empty path
 	for file, text := range files {
 		path := filepath.Join(to, file)
 		replaced[filepath.Join(here, "kubelet_"+file)] = path
@@ -156,8 +158,9 @@ func replace(replaced map[string]string, here, to string, files map[string]strin
 	return nil
 }
 
-// fitting returns a file with its texts replaced, and without imports that are not used any more.
-func fitting(text string, differs []string, found map[string]bool) string {
+// adapt replaces the texts of differs in a file, and removes imports that are unused then. It records in
+// found which texts the file has.
+func adapt(text string, differs []string, found map[string]bool) string {
 	for i := 0; i < len(differs); i += 2 {
 		found[differs[i]] = found[differs[i]] || strings.Contains(text, differs[i])
 		text = strings.ReplaceAll(text, differs[i], differs[i+1])
@@ -174,7 +177,7 @@ func fitting(text string, differs []string, found map[string]bool) string {
 	return text
 }
 
-// download returns the folder of a version of Kubernetes.
+// download downloads a version of Kubernetes to the module cache, and returns its folder.
 func download(version string) (string, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes@"+version)
 	cmd.Stderr = os.Stderr

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestHandlersOfReleases checks the column handlers: the others have the handlers of the required version.
+// TestHandlersOfReleases checks that releases without handlers have the same pkg/probe as the required
+// version.
 func TestHandlersOfReleases(t *testing.T) {
 	required, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
@@ -22,13 +23,13 @@ func TestHandlersOfReleases(t *testing.T) {
 		for _, folder := range handlers {
 			want := sourcesOf(t, filepath.Join(strings.TrimSpace(string(required)), folder))
 			if got := sourcesOf(t, filepath.Join(source, folder)); !release.handlers && !maps.Equal(got, want) {
-				t.Errorf("release %s: %s is not that of the required version", name, folder)
+				t.Errorf("release %s: %s differs from the required version", name, folder)
 			}
 		}
 	}
 }
 
-// sourcesOf returns the files of a folder without the build constraints of old versions of Go.
+// sourcesOf returns the files of a folder without "// +build" lines.
 func sourcesOf(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files, err := sources(folder)

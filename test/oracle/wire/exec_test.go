@@ -22,8 +22,8 @@ func (r run) ask(int) question {
 	return question{action: v1.ProbeHandler{Exec: &v1.ExecAction{Command: r}}}
 }
 
-// runtimeCommand is a command of the kubelet's side, where a container runtime runs it: it returns all output,
-// stdout before stderr. It is run by os/exec.
+// runtimeCommand runs a command of the kubelet's side by os/exec. Like a container runtime, it returns the
+// whole stdout before stderr.
 type runtimeCommand struct {
 	utilexec.Cmd
 	command []string
@@ -39,7 +39,7 @@ func (c *runtimeCommand) Start() error {
 	cmd := exec.Command(c.command[0], c.command[1:]...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	_, _ = c.writer.Write(append(stdout.Bytes(), stderr.Bytes()...)) // the writer cuts it
+	_, _ = c.writer.Write(append(stdout.Bytes(), stderr.Bytes()...)) // the writer truncates it
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code := exit.ExitCode()
 		if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
@@ -50,7 +50,7 @@ func (c *runtimeCommand) Start() error {
 	return err
 }
 
-// Commands are run by the runner of each side. Ours is [execprobe.HostRunner].
+// TestExec compares commands. The runner of our side is [execprobe.HostRunner].
 func TestExec(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// frames returns what f writes.
+// frames returns the bytes that f writes.
 func frames(f func(*http2.Framer)) string {
 	var b bytes.Buffer
 	framer := http2.NewFramer(&b, nil)
@@ -23,8 +23,8 @@ func frames(f func(*http2.Framer)) string {
 	return b.String()
 }
 
-// block returns a header block without an index, so that it can stand anywhere. Fields are names
-// and values in turn.
+// block returns a header block without indexed fields, so that it does not depend on earlier blocks. fields
+// are pairs of name and value.
 func block(fields ...string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
@@ -37,13 +37,13 @@ func block(fields ...string) []byte {
 		}
 	}
 	text := b.Bytes()
-	if len(text) > 0 && text[0]&0xe0 == 0x20 { // the change of the table's size
+	if len(text) > 0 && text[0]&0xe0 == 0x20 { // a change of the size of the dynamic table
 		text = text[1:]
 	}
 	return text
 }
 
-// The frames of a server. The client's first stream is 1.
+// Frames of a server. The client's first stream is 1.
 
 func settings(s ...http2.Setting) string {
 	return frames(func(f *http2.Framer) { _ = f.WriteSettings(s...) })
@@ -84,18 +84,18 @@ func windowUpdate(stream, n uint32) string {
 	return frames(func(f *http2.Framer) { _ = f.WriteWindowUpdate(stream, n) })
 }
 
-// frame is any frame. Its length may lie.
+// frame returns a frame with any fields. length may differ from the payload's.
 func frame(length int, kind http2.FrameType, flags http2.Flags, stream uint32, payload string) string {
 	head := []byte{byte(length >> 16), byte(length >> 8), byte(length), byte(kind), byte(flags)}
 	return string(binary.BigEndian.AppendUint32(head, stream)) + payload
 }
 
-// message is a gRPC message.
+// message returns a gRPC message.
 func message(payload string) string {
 	return string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(payload)))) + payload
 }
 
-// walk calls f for each whole frame that a client has sent. It returns an error for what is none.
+// walk calls f for each complete frame that a client has sent. It returns an error for other bytes.
 func walk(got []byte, f func(http2.Frame)) error {
 	rest, ok := bytes.CutPrefix(got, []byte(http2.ClientPreface))
 	if !ok {
@@ -145,9 +145,9 @@ func calls(got []byte) (n int) {
 	return n
 }
 
-// describeFrames returns the frames of a client: first the requests in their order, then the kinds of the others. What is
-// sent beside a request comes earlier or later by chance. What net/http sends has no order of headers,
-// and a reset of its stream, or a GOAWAY, may come too late.
+// describeFrames describes the frames of a client: first the requests in order, then the other frames,
+// whose times relative to the requests are random. For net/http it sorts the headers, whose order is random,
+// and omits RST_STREAM and GOAWAY, which may come too late.
 func describeFrames(got []byte, grpc bool) string {
 	if len(got) == 0 {
 		return "nothing"
@@ -168,7 +168,7 @@ func describeFrames(got []byte, grpc bool) string {
 			requests = append(requests, fmt.Sprintf("DATA %d ends=%v %q", f.StreamID, f.StreamEnded(), f.Data()))
 		case *http2.SettingsFrame:
 			if f.IsAck() {
-				return // is sent, or not in time
+				return // may come too late
 			}
 			text := "SETTINGS"
 			_ = f.ForeachSetting(func(s http2.Setting) error { text += " " + s.String(); return nil })
@@ -191,5 +191,5 @@ func describeFrames(got []byte, grpc bool) string {
 	return strings.Join(append(requests, others...), "; ")
 }
 
-// remaining is the header of a deadline.
+// remaining matches the header field grpc-timeout.
 var remaining = regexp.MustCompile(`(name = "grpc-timeout" value =|header field "grpc-timeout" =) "\w+"`)

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// fuzzDeadline is that of the probes of servers that hang, and of gRPC servers that may never be ready.
+// fuzzDeadline is the timeout of probes of servers that hang, and of gRPC servers that may never be ready.
 const fuzzDeadline = 100 * time.Millisecond
 
-// ending is how a server of a fuzz target ends.
+// ending returns the last steps of a server of a fuzz target.
 func ending(end uint8) []any {
 	switch end % 8 {
-	case 1: // takes long, and so is seldom
+	case 1: // rare, because it takes long
 		return []any{hang}
 	case 2, 6:
 		return []any{2 * time.Millisecond, reset}
@@ -28,7 +28,7 @@ func ending(end uint8) []any {
 	}
 }
 
-// brief is a probe with the deadline of fuzz targets, if it has none of its own.
+// brief is a probe with the timeout fuzzDeadline, unless it has its own.
 type brief struct{ asker }
 
 func (b brief) ask(port int) question {
@@ -37,7 +37,8 @@ func (b brief) ask(port int) question {
 	return q
 }
 
-// same fails if our answers are not among the kubelet's. The kubelet is asked again, and alone, where they differ.
+// same fails the test if our answers are not among the kubelet's. If they differ, both sides run again, while
+// nothing else runs.
 func same(t *testing.T, s situation) {
 	t.Helper()
 	if s.server.hangs() || s.isGRPC() {
@@ -49,15 +50,15 @@ func same(t *testing.T, s situation) {
 	wg.Go(func() { withCompat = s.playOn(compat) })
 	wg.Go(func() { withFixes = s.playOn(fixed) })
 	wg.Wait()
-	if s.named(withCompat) != s.named(compat.want(first)) {
+	if s.normalize(withCompat) != s.normalize(compat.want(first)) {
 		s.judgeAgain(t, compat)
 	}
-	if s.named(withFixes) != s.named(fixed.want(first)) {
+	if s.normalize(withFixes) != s.normalize(fixed.want(first)) {
 		s.judgeAgain(t, fixed)
 	}
 }
 
-// timedOut makes the texts of a deadline the same: it is short, and may come in any phase.
+// timedOut replaces the errors of a timeout by one text, because a short timeout may occur in any phase.
 func timedOut(a answer) answer {
 	for _, text := range []string{a.output, a.err} {
 		if strings.Contains(text, "deadline exceeded") || strings.Contains(text, "Client.Timeout") || strings.Contains(text, "i/o timeout") || strings.Contains(text, "did not complete within") || strings.Contains(text, "timed out") {
@@ -67,7 +68,8 @@ func timedOut(a answer) answer {
 	return a
 }
 
-// FuzzHTTPResponse sends text in two parts, after the request. It is not sent before, where chance decides.
+// FuzzHTTPResponse sends text in two parts, after the request. The result of text before the request would be
+// random.
 func FuzzHTTPResponse(f *testing.F) {
 	for _, text := range []string{
 		whole, ok + "\r\nok", ok, "", "garbage", "HTTP/1.0 200\r\n\r\n", "HTTP/1.1 500 No\nX: y\n\n", "HTTP/1.1 100 Continue\r\n\r\n" + whole, strings.Repeat("HTTP/1.1 103 Hints\r\n\r\n", 6) + whole,
@@ -82,7 +84,7 @@ func FuzzHTTPResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, split uint16, end uint8) {
 		all := strings.ReplaceAll(string(text), "{", "(") // not a port
 		if strings.HasPrefix(all, "HTTP/1.1 101") || strings.HasPrefix(all, "HTTP/1.0 101") || strings.Contains(all, " 101") {
-			end = 0 // the kubelet never ends where such a server hangs
+			end = 0 // the kubelet's probe never ends if such a server hangs
 		}
 		at := min(int(split), len(all))
 		same(t, situation{server: answers(append([]any{all[:at], all[at:]}, ending(end)...)...), probe: get{path: "/a"}, differs: "fuzz"})
@@ -108,8 +110,7 @@ func FuzzGRPCServer(f *testing.F) {
 	})
 }
 
-// FuzzGRPCFrames sends valid frames that are changed: each three bytes of plan take one, change it, and
-// repeat or cut it.
+// FuzzGRPCFrames sends changed frames, see changed.
 func FuzzGRPCFrames(f *testing.F) {
 	parts := []string{
 		grpcHeaders, data(serving), grpcOK, lastData(serving), trailers(":status", "200", "content-type", "application/grpc", "grpc-status", "5", "grpc-message", "a%20b"), headers(":status", "100"), headers(":status", "404", "content-type", "text/html"),
@@ -126,7 +127,7 @@ func FuzzGRPCFrames(f *testing.F) {
 	})
 }
 
-// fuzzGRPC returns the difference for servers with an ending.
+// fuzzGRPC returns the name of the difference for servers with an ending.
 func fuzzGRPC(end uint8) string {
 	switch end % 8 {
 	case 2, 3, 6:
@@ -136,7 +137,8 @@ func fuzzGRPC(end uint8) string {
 	}
 }
 
-// changed returns parts that are changed. Each three bytes of plan take one, change it, and repeat or cut it.
+// changed returns a sequence of parts. Each three bytes of plan select a part, and change one byte of it or
+// truncate it.
 func changed(parts []string, plan []byte) string {
 	var text strings.Builder
 	for ; len(plan) >= 3 && text.Len() < 64<<10; plan = plan[3:] {
@@ -151,10 +153,11 @@ func changed(parts []string, plan []byte) string {
 	return strings.ReplaceAll(text.String(), "{", "(")
 }
 
-// FuzzHTTP2Frames sends valid frames over TLS that are changed, in two parts: see [FuzzGRPCFrames].
+// FuzzHTTP2Frames sends changed frames over TLS, in two parts, see changed.
 func FuzzHTTP2Frames(f *testing.F) {
-	// There is no WINDOW_UPDATE of the stream: the kubelet never ends where that is too large. There is no redirect either, which takes longer than the deadline, and
-	// no RST_STREAM and GOAWAY: by chance, net/http answers with them or with what follows.
+	// The parts have no WINDOW_UPDATE of the stream, because the kubelet's probe never ends if it is too
+	// large, and no redirect, because it takes longer than the timeout. They have no RST_STREAM and GOAWAY,
+	// because net/http at random returns them or the frames after them.
 	parts := []string{
 		settings(), acknowledged, webHeaders, headers(":status", "200"), data("bo"), lastData("dy"), lastData("body"), webWhole, trailers(":status", "204"), trailers("x", "y"), headers(":status", "103", "link", "a"), headers(":status", "500", "location", "/a"), trailers(":status", "302"),
 		settings(http2.Setting{ID: 1, Val: 0}), settings(http2.Setting{ID: 3, Val: 1}, http2.Setting{ID: 5, Val: 16384}), ping("12345678"), windowUpdate(0, 10), data(""), data(strings.Repeat("x", 5000)), lastData(strings.Repeat("x", 6000)),
@@ -173,7 +176,7 @@ func FuzzHTTP2Frames(f *testing.F) {
 	})
 }
 
-// FuzzTLSPeer sends bytes instead of a hello, or cuts a real handshake.
+// FuzzTLSPeer sends bytes instead of a hello, or truncates a real handshake.
 func FuzzTLSPeer(f *testing.F) {
 	c := &tls.Config{Certificates: []tls.Certificate{certificate(ed25519Key(), nil)}, SessionTicketsDisabled: true}
 	for _, text := range []string{"", "HTTP/1.1 400 Bad Request\r\n\r\n", "\x15\x03\x03\x00\x02\x02\x28", "\x16\x03\x03\x00\x04\x0e\x00\x00\x00", "\x16\x03\x03\x00\x2a\x02\x00\x00\x26\x03\x03" + strings.Repeat("r", 32) + "\x00\x13\x01\x00", "\x14\x03\x03\x00\x01\x01", "\x17\x03\x03\x00\x01x", "220 smtp\r\n", "\x16\x03\x03\xff\xff"} {
@@ -196,31 +199,31 @@ func FuzzTLSPeer(f *testing.F) {
 
 func init() {
 	differences["fuzz"] = func(a answer) answer { return timedOut(a) }
-	// The end of a connection that is not orderly comes while a frame is written, or read.
+	// A connection may break while a frame is written or read.
 	differences["fuzz HTTP/2"] = func(a answer) answer {
 		for _, text := range []*string{&a.output, &a.err} {
 			*text = strings.Replace(earlyClose.ReplaceAllString(*text, "CLOSED"), "unexpected CLOSED", "CLOSED", 1)
 		}
 		return timedOut(a)
 	}
-	// Chance: whether the client's last frames, which tell that it goes, arrive before the connection ends; and
-	// whether grpc-go calls again after a GOAWAY that comes right after the answer. Its reader sets a mark for
-	// that in a stream that its writer is about to remove.
+	// Two things are random: whether the client's last frames arrive before the connection ends, and whether
+	// grpc-go calls again after a GOAWAY that comes right after the answer. Its reader marks the stream for
+	// that while its writer is about to remove the stream.
 	differences["fuzz gRPC"] = func(a answer) answer {
 		for _, chance := range []string{"unread", "reconnects", "ready and gone"} {
 			a = differences[chance](a)
 		}
 		return timedOut(a)
 	}
-	// A reset may come before a client has sent its last frames.
+	// A reset may occur before a client has sent its last frames.
 	differences["fuzz gRPC, reset"] = func(a answer) answer {
 		a.saw = ""
 		return differences["fuzz gRPC"](a)
 	}
-	// An answer that comes before the call, or the end of the connection, is noticed before it, between its
-	// frames, or after it; and if before, how many connections follow depends on the speed of grpc-go.
+	// grpc-go may notice an answer or a closed connection before the call, during it, or after it. If it is
+	// before, the number of further connections depends on the speed of grpc-go.
 	differences["fuzz gRPC, unasked"] = func(a answer) answer {
-		if a.result == "failure" { // for which of these reasons is chance, too
+		if a.result == "failure" { // the reason is random too
 			return answer{result: a.result}
 		}
 		a.saw = ""

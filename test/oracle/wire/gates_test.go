@@ -12,7 +12,7 @@ import (
 	kubeletprobe "github.com/daeace23/prober/test/oracle/probe"
 )
 
-// http2Protocol is a probe with protocol HTTP2.
+// http2Protocol is an HTTP probe with protocol HTTP2.
 type http2Protocol struct {
 	asker
 	gates bool
@@ -24,7 +24,7 @@ func (p http2Protocol) ask(port int) question {
 	return q
 }
 
-// tlsMode is a probe with mode TLS.
+// tlsMode is a gRPC probe with mode TLS.
 type tlsMode struct {
 	asker
 	gates bool
@@ -36,7 +36,7 @@ func (p tlsMode) ask(port int) question {
 	return q
 }
 
-// gates are the states of feature gates that the release knows. Older ones know none of them.
+// gates are the possible states of the feature gates in the release. Older releases do not have them.
 func gates() []bool {
 	if kubeletprobe.Release < "1.37" {
 		return []bool{false}
@@ -44,8 +44,8 @@ func gates() []bool {
 	return []bool{false, true}
 }
 
-// TestGateHTTP2 compares probes with protocol HTTP2: HTTP/2 without TLS with the gate H2CContainerProbe, and HTTP/1.1
-// without.
+// TestGateHTTP2 compares probes with protocol HTTP2. They use HTTP/2 without TLS if the gate
+// H2CContainerProbe is on, and HTTP/1.1 otherwise.
 func TestGateHTTP2(t *testing.T) {
 	texts := map[string]string{
 		"an answer":               webWhole,
@@ -81,7 +81,7 @@ func TestGateHTTP2(t *testing.T) {
 				s := speaks(text)
 				s.scripts = append(s.scripts, speaks(webWhole).scripts...)
 				add(name, s, root, "HTTP/2 without TLS")
-				if name != "a refused stream" && name != "GOAWAY" { // after which net/http connects until the deadline
+				if name != "a refused stream" && name != "GOAWAY" { // net/http reconnects until the deadline then
 					add(name+", and a hang", speaks(text, hang), root, "HTTP/2 without TLS")
 				}
 			}
@@ -99,8 +99,7 @@ func TestGateHTTP2(t *testing.T) {
 	judgeAll(t, table)
 }
 
-// TestGateGRPCTLS compares probes with mode TLS: gRPC over TLS with the gate GRPCContainerProbeTLS, and without TLS
-// otherwise.
+// TestGateGRPCTLS compares probes with mode TLS. They use TLS only if the gate GRPCContainerProbeTLS is on.
 func TestGateGRPCTLS(t *testing.T) {
 	old := certified("h2")
 	old.MaxVersion = tls.VersionTLS12

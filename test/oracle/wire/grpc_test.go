@@ -31,15 +31,16 @@ func (c check) ask(port int) question {
 	return question{action: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(port), Service: c.service}}, podIP: c.podIP}
 }
 
-// speaks returns a server that does HTTP/2, and follows the script after the call.
+// speaks returns a server that answers the preface and settings of HTTP/2, and follows the script after the
+// call.
 func speaks(steps ...any) server {
 	return server{frames: true, scripts: []script{append(script{preface, settings(), acknowledged, call}, steps...)}}
 }
 
-// raw returns a server that follows the script.
+// raw returns a server that only follows the script.
 func raw(steps ...any) server { return server{frames: true, scripts: []script{steps}} }
 
-// The parts of a good answer.
+// The parts of a successful answer.
 var (
 	grpcHeaders = headers(":status", "200", "content-type", "application/grpc")
 	serving     = message("\x08\x01")
@@ -213,8 +214,8 @@ func details(code codes.Code, text string) string {
 	return base64.RawStdEncoding.EncodeToString(b)
 }
 
-// split writes a payload as DATA frames, as fast as the client opens the window. The windows of the
-// stream and the connection are 64 KB at first.
+// split writes a payload as DATA frames, as the windows of the client allow. The initial windows of the
+// stream and the connection are 64 KB.
 func split(payload string) act {
 	return func(c *served) error {
 		open := map[uint32]int{0: 65535, 1: 65535}
@@ -404,7 +405,7 @@ func continued(text string) string {
 	return b.String()
 }
 
-// bigHeaders returns the headers of an answer with size bytes of metadata.
+// bigHeaders returns response headers with size bytes of metadata.
 func bigHeaders(size int) string {
 	text := string(block(":status", "200", "content-type", "application/grpc"))
 	var b strings.Builder
@@ -486,7 +487,7 @@ func TestGRPCSettings(t *testing.T) {
 	for _, service := range []string{"", "a", "grpc.health.v1.Health", "ü", "日本", "a b", "a\x00b", "a\nb", "%", strings.Repeat("s", 100), strings.Repeat("s", 200), strings.Repeat("s", 20000)} {
 		table = append(table, situation{fmt.Sprintf("service %.30q of %d", service, len(service)), speaks(grpcWhole), check{service: &service}, ""})
 	}
-	for _, service := range []string{strings.Repeat("s", 70000), strings.Repeat("s", 1<<20)} { // greater than the window
+	for _, service := range []string{strings.Repeat("s", 70000), strings.Repeat("s", 1<<20)} { // larger than the window
 		table = append(table, situation{fmt.Sprintf("service %.30q of %d", service, len(service)), speaks(grpcWhole), timed{check{service: &service}}, ""})
 	}
 	for _, ip := range unreachable {

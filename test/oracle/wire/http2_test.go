@@ -10,13 +10,13 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// The parts of a good answer over HTTP/2.
+// The parts of a successful answer over HTTP/2.
 var (
 	webHeaders = headers(":status", "200", "content-type", "text/plain", "content-length", "4", "date", "Mon, 02 Jan 2006 15:04:05 GMT")
 	webWhole   = webHeaders + lastData("body")
 )
 
-// again returns a server that follows the first steps on its first connection, and answers on the next ones.
+// again returns a server that follows the first steps on its first connection, and answers on later ones.
 func again(steps ...any) server {
 	s := serve2(steps...)
 	s.scripts = append(s.scripts, serve2(webWhole).scripts...)
@@ -39,7 +39,7 @@ func (t *http2Table) add(name string, s server, differs string) {
 func TestHTTP2Streams(t *testing.T) {
 	var table http2Table
 	for _, code := range []http2.ErrCode{0, 1, 2, 3, 5, 7, 8, 11, 13, 14, 0xffffffff} {
-		if code != http2.ErrCodeProtocol { // golang.org/x/net repeats it at the kubelet's version, but not at that of this module
+		if code != http2.ErrCodeProtocol { // golang.org/x/net retries it in the kubelet's version, but not in this module's
 			table.add(fmt.Sprintf("RST_STREAM %v, then an answer", code), again(resetStream(code)), "")
 		}
 		table.add(fmt.Sprintf("RST_STREAM %v after headers", code), serve2(webHeaders+resetStream(code)), "")
@@ -196,7 +196,7 @@ func TestHTTP2Settings(t *testing.T) {
 	judgeAll(t, table)
 }
 
-// What a server sends is cut, or hangs, after each byte of its answer, and between its frames.
+// TestHTTP2Cuts ends or hangs an answer after each of its bytes, and between its frames.
 func TestHTTP2Cuts(t *testing.T) {
 	var table http2Table
 	text := settings(http2.Setting{ID: 3, Val: 100}) + acknowledged + windowUpdate(0, 1000) + ping("12345678") + webHeaders + data("bo") + lastData("dy")
@@ -225,8 +225,8 @@ func TestHTTP2Cuts(t *testing.T) {
 	judgeAll(t, table)
 }
 
-// A server that overflows the window of a stream makes golang.org/x/net of the kubelet lock itself up:
-// its probe never ends. Ours does.
+// TestHTTP2WindowOverflowEnds checks a server that overflows the window of a stream. The kubelet's version of
+// golang.org/x/net deadlocks, so its probe never ends. Our probe must end.
 func TestHTTP2WindowOverflowEnds(t *testing.T) {
 	s := situation{server: serve2(strings.Repeat(windowUpdate(1, 1<<31-1), 2)), probe: secure}
 	for _, our := range []side{compat, fixed} {

@@ -14,12 +14,12 @@ import (
 // get is an HTTP probe.
 type get struct {
 	path    string
-	headers []string // names and values in turn
+	headers []string // pairs of name and value
 	host    string
 	scheme  v1.URIScheme
 	podIP   string // 127.0.0.1 if empty
 	port    intstr.IntOrString
-	ports   []v1.ContainerPort // those with number 0 are the server's
+	ports   []v1.ContainerPort // the number 0 stands for the server's port
 }
 
 func (g get) ask(port int) question {
@@ -36,7 +36,7 @@ func (g get) ask(port int) question {
 	return question{action: v1.ProbeHandler{HTTPGet: a}, podIP: g.podIP, ports: servedPorts(g.ports, port)}
 }
 
-// servedPorts returns ports in which 0 is replaced by port.
+// servedPorts returns ports with the number 0 replaced by port.
 func servedPorts(ports []v1.ContainerPort, port int) []v1.ContainerPort {
 	ports = slices.Clone(ports)
 	for i := range ports {
@@ -54,7 +54,7 @@ const (
 	ok    = "HTTP/1.1 200 OK\r\n"
 	body2 = "Content-Length: 2\r\n\r\nok"
 	whole = ok + body2
-	limit = 10 << 10 // of the body that is read
+	limit = 10 << 10 // so many bytes of the body are read
 )
 
 func TestHTTPStatuses(t *testing.T) {
@@ -289,8 +289,8 @@ func TestHTTPLengths(t *testing.T) {
 	judgeAll(t, table)
 }
 
-// open keeps the connection open until the client closes it. Unlike hang, the probe ends without.
-var open act = func(c *served) error { <-c.gone; return nil }
+// open keeps the connection open until the client closes it. Unlike after hang, the probe can end earlier.
+var open act = func(c *served) error { <-c.closed; return nil }
 
 func chunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 
@@ -429,8 +429,9 @@ func TestHTTPCuts(t *testing.T) {
 	judgeAll(t, table)
 }
 
-// A connection that has switched its protocol is the body of the response, and net/http does not end it
-// with the deadline: the kubelet's probe never ends. Ours does.
+// TestHTTPSwitchingProtocolsEndsAtDeadline checks a server that switches protocols. The connection becomes
+// the body of the response, and net/http does not close it at the deadline. So the kubelet's probe never
+// ends. Our probe must end.
 func TestHTTPSwitchingProtocolsEndsAtDeadline(t *testing.T) {
 	for _, our := range []side{compat, fixed} {
 		s := situation{server: answers("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\nx", hang), probe: root}

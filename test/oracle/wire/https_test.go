@@ -19,7 +19,7 @@ import (
 
 var secure = get{path: "/", scheme: "HTTPS"}
 
-// serve2 returns a server of HTTP/2 over TLS.
+// serve2 returns a server with HTTP/2 over TLS that follows the script after the request.
 func serve2(steps ...any) server {
 	s := speaks(steps...)
 	s.tls = certified("h2")
@@ -184,20 +184,20 @@ func TestHTTPS(t *testing.T) {
 	judgeAll(t, table)
 }
 
-// serve2Whole returns a server of HTTP/2 with config c that answers a 200.
+// serve2Whole returns a server with HTTP/2 and the TLS config c that answers 200.
 func serve2Whole(c *tls.Config) server {
 	s := serve2(headers(":status", "200") + lastData("ok"))
 	s.tls = c
 	return s
 }
 
-// cutOff closes the connection without the alert of TLS.
+// cutOff closes the connection without a TLS alert.
 var cutOff act = func(c *served) error {
 	_ = c.raw.CloseWrite()
 	return net.ErrClosed
 }
 
-// echoed writes what was received.
+// echoed writes the received bytes.
 var echoed act = func(c *served) error {
 	c.mu.Lock()
 	text := string(c.got)
@@ -207,7 +207,7 @@ var echoed act = func(c *served) error {
 }
 
 func TestHTTPSCuts(t *testing.T) {
-	// The handshake of a server with this key has always the same length.
+	// The handshakes of a server with this key all have the same length.
 	fixed := &tls.Config{Certificates: []tls.Certificate{certificate(ed25519Key(), nil)}, SessionTicketsDisabled: true}
 	old := fixed.Clone()
 	old.MaxVersion = tls.VersionTLS12

@@ -20,10 +20,10 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" || f.Name == "test.fuzz" })
-	if !given { // most of the time of a situation is waiting
+	if !given { // situations mostly wait
 		_ = flag.Set("test.parallel", "32")
 	}
-	log.SetOutput(io.Discard) // net/http logs what servers send unasked
+	log.SetOutput(io.Discard) // net/http logs unexpected bytes of servers
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	os.Exit(m.Run())

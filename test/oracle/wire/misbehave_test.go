@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// TestMisbehaving makes many attempts at servers that misbehave. At the end there is no descriptor,
-// goroutine or thread more than after the first ones.
+// TestMisbehaving makes many attempts at misbehaving servers. Afterwards the process must not have more
+// descriptors, goroutines or threads than after the first attempts.
 func TestMisbehaving(t *testing.T) {
 	kinds := map[string][]situation{
 		"http": {
 			{name: "closes", server: begins(), probe: root}, {name: "resets", server: begins(reset), probe: root}, {name: "answers", server: answers(whole), probe: root},
 			{name: "garbage", server: answers("garbage\r\n\r\n"), probe: root}, {name: "half closed", server: answers(finish, whole, open), probe: root}, {name: "cut", server: answers(ok + "Content-Length: 9\r\n\r\nok"), probe: root},
-			{name: "endless body", server: answers(ok+"\r\n", endless("x")), probe: root}, {name: "refuses", server: server{}, probe: get{path: "/", port: nine}},
+			{name: "endless body", server: answers(ok+"\r\n", endless("x")), probe: root}, {name: "refuses", server: server{}, probe: get{path: "/", port: refusedPort}},
 			{name: "hangs", server: answers(hang), probe: brief{root}}, {name: "hangs in the body", server: answers(ok+"\r\nx", hang), probe: brief{root}}, {name: "redirects", server: each(to(302, "/")), probe: root},
 		},
 		"https": {
@@ -28,10 +28,10 @@ func TestMisbehaving(t *testing.T) {
 			{name: "garbage", server: begins(request, "garbage and garbage"), probe: secure}, {name: "alert", server: begins(request, "\x15\x03\x03\x00\x02\x02\x28"), probe: secure},
 			{name: "cut", server: answers(ok + "Content-Length: 9\r\n\r\nok").secured(certified()), probe: secure}, {name: "HTTP/2", server: serve2Whole(certified("h2")), probe: secure}, {name: "HTTP/2 resets", server: serve2(resetStream(2)), probe: secure},
 			{name: "HTTP/2 hangs", server: serve2(hang), probe: brief{secure}}, {name: "HTTP/2 hangs in the body", server: serve2(webHeaders+data("bo"), hang), probe: brief{secure}}, {name: "HTTP/2 trailers", server: serve2(webHeaders + data("body") + trailers("x", "y")), probe: secure},
-			{name: "refuses", server: server{}, probe: get{path: "/", scheme: "HTTPS", port: nine}}, {name: "hangs", server: begins(hang), probe: brief{secure}}, {name: "hangs in the body", server: answers(ok+"\r\nx", hang).secured(certified()), probe: brief{secure}},
+			{name: "refuses", server: server{}, probe: get{path: "/", scheme: "HTTPS", port: refusedPort}}, {name: "hangs", server: begins(hang), probe: brief{secure}}, {name: "hangs in the body", server: answers(ok+"\r\nx", hang).secured(certified()), probe: brief{secure}},
 		},
 		"tcp": {
-			{name: "accepts", server: begins(), probe: connect{}}, {name: "resets", server: begins(reset), probe: connect{}}, {name: "speaks", server: begins("220 smtp\r\n"), probe: connect{}}, {name: "refuses", server: server{}, probe: connect{port: nine}},
+			{name: "accepts", server: begins(), probe: connect{}}, {name: "resets", server: begins(reset), probe: connect{}}, {name: "speaks", server: begins("220 smtp\r\n"), probe: connect{}}, {name: "refuses", server: server{}, probe: connect{port: refusedPort}},
 			{name: "full", server: server{full: true, scripts: []script{{}}}, probe: brief{connect{}}},
 		},
 		"grpc": {
@@ -54,7 +54,7 @@ func TestMisbehaving(t *testing.T) {
 	}
 }
 
-// misbehave makes count attempts at the servers, in turn. Those that last until the deadline come seldom.
+// misbehave makes count attempts at all servers. Attempts that last until the deadline are rare.
 func misbehave(t *testing.T, servers []situation, count int) {
 	t.Helper()
 	const workers, often = 16, 25
@@ -81,7 +81,7 @@ func misbehave(t *testing.T, servers []situation, count int) {
 		for range workers {
 			wg.Go(func() {
 				for i := made.Add(1); i <= int64(n); i = made.Add(1) {
-					fixed.ask(turn[int(i*31)%len(turn)]) // neighbours are of different servers
+					fixed.ask(turn[int(i*31)%len(turn)]) // consecutive attempts use different servers
 				}
 			})
 		}
@@ -99,30 +99,30 @@ func misbehave(t *testing.T, servers []situation, count int) {
 	}
 }
 
-// spareThreads is how many threads the Go runtime may have made beside: it keeps those that a
-// system call once needed.
+// spareThreads is the number of further threads that the Go runtime may have: it keeps threads that it once
+// needed for system calls.
 const spareThreads = 16
 
-// used is what this process uses.
-type used struct{ descriptors, goroutines, threads int }
+// resources counts the resources of this process.
+type resources struct{ descriptors, goroutines, threads int }
 
-func (u used) String() string {
+func (u resources) String() string {
 	return fmt.Sprintf("%d descriptors, %d goroutines, %d threads", u.descriptors, u.goroutines, u.threads)
 }
 
-// nine is a port where nobody listens.
-var nine = intstr.FromInt(9)
+// refusedPort is a port without a listener.
+var refusedPort = intstr.FromInt(9)
 
-// usage returns what this process uses now.
-func usage() used {
+// usage returns the current resources of this process.
+func usage() resources {
 	runtime.GC() // collects idle pools
 	runtime.GC()
-	return used{entries("/proc/self/fd"), runtime.NumGoroutine(), entries("/proc/self/task")}
+	return resources{entries("/proc/self/fd"), runtime.NumGoroutine(), entries("/proc/self/task")}
 }
 
-// settle waits until the process uses no more than before, or for a while: servers notice later that a
-// client has closed, and timers end.
-func settle(before used) used {
+// settle waits until the process uses no more than before, at most for ten seconds: servers notice later that
+// a client has closed a connection, and timers expire.
+func settle(before resources) resources {
 	time.Sleep(300 * time.Millisecond)
 	for range 100 {
 		after := usage()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// to returns a redirect, without a body.
+// to returns a redirect without a body.
 func to(code int, location string) string {
 	return fmt.Sprintf("HTTP/1.1 %d Elsewhere\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", code, location)
 }
@@ -82,7 +82,7 @@ func TestHTTPRedirects(t *testing.T) {
 	judgeAll(t, table)
 }
 
-// What a redirect takes along.
+// TestHTTPRedirectedRequests compares the requests after redirects.
 func TestHTTPRedirectedRequests(t *testing.T) {
 	var table []situation
 	for name, p := range map[string]get{

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// What the server receives.
+// TestHTTPRequests compares the requests that the server receives.
 func TestHTTPRequests(t *testing.T) {
 	var table []situation
 	add := func(name string, p get) { table = append(table, situation{name, answers(whole), p, ""}) }
@@ -98,10 +98,10 @@ func TestHTTPUnreachable(t *testing.T) {
 	judgeAll(t, table)
 }
 
-// unreachable are addresses where nothing answers, or the kernel refuses.
+// unreachable are addresses that do not answer, or that the kernel refuses.
 var unreachable = []string{"240.0.0.1", "255.255.255.255", "0.0.0.0", "::", "192.0.2.1", "198.51.100.7", "224.0.0.1", "169.254.1.1", "fe80::1", "2001:db8::1", "ff02::1", "::ffff:240.0.0.1", "100::1"}
 
-// timed is a probe with a short deadline.
+// timed is a probe with a short timeout.
 type timed struct{ asker }
 
 func (t timed) ask(port int) question {

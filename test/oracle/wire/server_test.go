@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// script is what a server does with one connection, in this order:
+// script has the steps of a server for one connection:
 //
-//   - a string is written. {port} and {other} in it are the ports of the server and of its other one;
+//   - a string is written, with {port} and {other} replaced by the ports of the server and its second server;
 //   - a [time.Duration] is a pause;
 //   - an await waits until enough was received;
-//   - an act is something else.
+//   - an act is any other action.
 //
-// At its end the server closes its direction, and reads until the client closes the other one.
+// After the last step, the server closes its direction, and reads until the client closes the other one.
 type script []any
 
-// await reports whether enough was received to continue.
+// await reports whether enough bytes were received to continue.
 type await func(got []byte) bool
 
 // request waits for an HTTP/1 request without a body, or the beginning of a TLS handshake.
@@ -33,12 +33,12 @@ var request await = func(got []byte) bool {
 	return bytes.Contains(got, []byte("\r\n\r\n")) || len(got) > 0 && got[0] == 0x16
 }
 
-// act is done with a connection. It returns an error to end the script.
+// act is an action on a connection. It returns an error to end the script.
 type act func(c *served) error
 
 var (
-	// hang does nothing until the client closes. The probe gets a short deadline.
-	hang act = func(c *served) error { <-c.gone; return io.EOF }
+	// hang waits until the client closes the connection. The probe gets a short timeout.
+	hang act = func(c *served) error { <-c.closed; return io.EOF }
 	// reset closes the connection with a reset, instead of an orderly end.
 	reset act = func(c *served) error {
 		_ = c.raw.SetLinger(0)
@@ -51,12 +51,12 @@ var (
 	finish act = func(c *served) error { return c.raw.CloseWrite() }
 )
 
-// endless writes text until the client is gone.
+// endless writes text until the connection is broken.
 func endless(text string) act {
 	return func(c *served) error {
-		many := []byte(strings.Repeat(text, max(1, (16<<10)/len(text))))
+		chunk := []byte(strings.Repeat(text, max(1, (16<<10)/len(text))))
 		for {
-			if _, err := c.conn.Write(many); err != nil {
+			if _, err := c.conn.Write(chunk); err != nil {
 				return err
 			}
 		}
@@ -76,19 +76,19 @@ func slowly(text string) act {
 	}
 }
 
-// server is what listens. Nil scripts: nobody does.
+// server describes a server. If scripts is nil, there is no listener.
 type server struct {
-	address string      // to listen at; 127.0.0.1 if empty
-	tls     *tls.Config // nil: none
-	scripts []script    // of the first connection, the second, ...; the last is that of all that follow
-	other   []script    // of a second server, if there are any; without TLS
-	frames  bool        // what is received is described as HTTP/2 frames
-	cut     int         // the byte of the server, counted from 1, after which cutBy is done; 0: none
+	address string      // listen address; 127.0.0.1 if empty
+	tls     *tls.Config // nil: no TLS
+	scripts []script    // for the first connection, the second, and so on; the last one repeats
+	other   []script    // for a second server without TLS, if not nil
+	frames  bool        // describe the received bytes as HTTP/2 frames
+	cut     int         // number of bytes that the server writes before cutBy; 0: no limit
 	cutBy   act
-	full    bool // its backlog is full: it accepts nothing
+	full    bool // the backlog is full, so that no connection is accepted
 }
 
-// answers returns a server that waits for a request and then follows the script.
+// answers returns a server that waits for a request, and then follows the script.
 func answers(steps ...any) server {
 	return server{scripts: []script{append(script{request}, steps...)}}
 }
@@ -96,7 +96,7 @@ func answers(steps ...any) server {
 // begins returns a server that follows the script without waiting.
 func begins(steps ...any) server { return server{scripts: []script{steps}} }
 
-// each returns a server that answers the first request with the first text, and so on.
+// each returns a server that answers the request on connection n with text n.
 func each(texts ...string) server {
 	var s server
 	for _, text := range texts {
@@ -129,35 +129,35 @@ func (s server) hangs() bool {
 
 func isHang(a act) bool { return fmt.Sprintf("%p", a) == fmt.Sprintf("%p", hang) }
 
-// running is a server that listens.
+// running is a started server.
 type running struct {
 	server
 	listener  *net.TCPListener
 	port      int
 	otherPort int
-	fillers   []io.Closer // of a backlog
-	forgets   bool        // it does not keep its connections
+	fillers   []io.Closer // the listener and connections that fill a backlog
+	forgets   bool        // does not record its connections
 
 	wg      sync.WaitGroup
 	drained chan struct{} // closed when the last connection is accepted
 	mu      sync.Mutex
 	conns   []*served
-	last    string // address of the connection that ends the server
+	last    string // client address of the connection of drain
 }
 
 // served is one connection of a server.
 type served struct {
-	of   *running
-	raw  *net.TCPConn
-	conn net.Conn      // raw, or TLS over it
-	gone chan struct{} // closed when the client has closed, or the connection is broken
+	server *running
+	raw    *net.TCPConn
+	conn   net.Conn      // raw, or TLS over it
+	closed chan struct{} // closed when the client has closed the connection, or it is broken
 
 	mu    sync.Mutex
 	wire  []byte // received from raw
 	got   []byte // received from conn
 	more  chan struct{}
 	ended bool
-	sent  int // by split
+	sent  int // bytes that split has written
 }
 
 func (s server) start(scripts []script) *running {
@@ -194,7 +194,7 @@ func (s server) startFull() *running {
 		panic(fmt.Sprintf("getsockname: %v", err))
 	}
 	r := &running{server: s, port: at.(*syscall.SockaddrInet4).Port, fillers: []io.Closer{file}}
-	for { // until one is not accepted
+	for { // until a connection times out
 		conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)), 100*time.Millisecond)
 		if err != nil {
 			return r
@@ -217,7 +217,7 @@ func (r *running) accept() {
 			close(r.drained)
 			return
 		}
-		c := &served{of: r, raw: conn, gone: make(chan struct{}), more: make(chan struct{}, 1)}
+		c := &served{server: r, raw: conn, closed: make(chan struct{}), more: make(chan struct{}, 1)}
 		c.conn = &tee{TCPConn: conn, to: c}
 		if r.tls != nil {
 			c.conn = tls.Server(c.conn, r.tls)
@@ -233,7 +233,7 @@ func (r *running) accept() {
 	}
 }
 
-// tee keeps what is received.
+// tee records the received bytes.
 type tee struct {
 	*net.TCPConn
 	to    *served
@@ -241,9 +241,9 @@ type tee struct {
 	ended bool
 }
 
-// Write ends the connection where the server is cut.
+// Write calls cutBy after cut bytes.
 func (t *tee) Write(b []byte) (int, error) {
-	s := t.to.of.server
+	s := t.to.server.server
 	if s.cut == 0 || t.wrote+len(b) < s.cut {
 		t.wrote += len(b)
 		return t.TCPConn.Write(b)
@@ -256,7 +256,7 @@ func (t *tee) Write(b []byte) (int, error) {
 		_, _ = t.TCPConn.Write(b[:s.cut-t.wrote])
 		time.Sleep(20 * time.Millisecond)
 		if isHang(s.cutBy) {
-			return len(b), nil // and nothing more
+			return len(b), nil // write nothing further
 		}
 		_ = s.cutBy(t.to)
 	}
@@ -271,9 +271,9 @@ func (t *tee) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// read receives until the end. An endless request is not expected.
+// read records the received bytes until the end of the connection. Clients must not send endless requests.
 func (c *served) read() {
-	defer close(c.gone)
+	defer close(c.closed)
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := c.conn.Read(buffer)
@@ -296,20 +296,20 @@ func (c *served) play(s script) {
 			break
 		}
 	}
-	if c.of.cutBy == nil || !isHang(c.of.cutBy) {
-		if c.of.tls != nil {
+	if c.server.cutBy == nil || !isHang(c.server.cutBy) {
+		if c.server.tls != nil {
 			_ = c.conn.(*tls.Conn).CloseWrite()
 		}
 		_ = c.raw.CloseWrite()
 	}
-	<-c.gone
+	<-c.closed
 	_ = c.raw.Close()
 }
 
 func (c *served) do(step any) error {
 	switch step := step.(type) {
 	case string:
-		_, err := io.WriteString(c.conn, c.of.fill(step))
+		_, err := io.WriteString(c.conn, c.server.fill(step))
 		return err
 	case time.Duration:
 		time.Sleep(step)
@@ -333,7 +333,7 @@ func (c *served) await(enough await) error {
 		}
 		select {
 		case <-c.more:
-		case <-c.gone:
+		case <-c.closed:
 			return io.EOF
 		}
 	}
@@ -346,11 +346,11 @@ func (r *running) fill(text string) string {
 	return strings.NewReplacer("{port}", strconv.Itoa(r.port), "{other}", strconv.Itoa(r.otherPort)).Replace(text)
 }
 
-// openFor is how long a client may take to close its connections after the probe.
+// openFor is the time in which a client must close its connections after the probe.
 const openFor = 2 * time.Second
 
-// stop ends the server when its connections have ended. It returns what it saw of each, in the
-// order in which they were accepted.
+// stop ends the server when its connections have ended, or after openFor. It returns a description of each
+// connection, in the order in which they were accepted.
 func (r *running) stop() []string {
 	if r.listener == nil {
 		for _, c := range r.fillers {
@@ -383,8 +383,8 @@ func (r *running) stop() []string {
 	return saw
 }
 
-// drain waits until every connection that was made is accepted. They are accepted in order, and the
-// last one is its own.
+// drain waits until all connections of clients are accepted. It makes another connection: connections are
+// accepted in order.
 func (r *running) drain() {
 	r.mu.Lock()
 	conn, err := net.DialTimeout("tcp", r.listener.Addr().String(), openFor)
@@ -398,25 +398,25 @@ func (r *running) drain() {
 	}
 }
 
-// describe returns what the server received.
+// describe describes the bytes that the server received.
 func (c *served) describe() string {
 	var text strings.Builder
 	if len(c.wire) > 0 && c.wire[0] == 0x16 {
 		text.WriteString(describeHello(c.wire))
-		if c.of.tls == nil {
+		if c.server.tls == nil {
 			return text.String()
 		}
 		text.WriteString(": ")
 	}
-	if c.of.frames {
-		text.WriteString(describeFrames(c.got, c.of.tls == nil))
+	if c.server.frames {
+		text.WriteString(describeFrames(c.got, c.server.tls == nil))
 	} else {
 		fmt.Fprintf(&text, "%q", c.got)
 	}
 	return text.String()
 }
 
-// describeHello returns what a client offers in its first message.
+// describeHello describes the first TLS message of a client.
 func describeHello(wire []byte) string {
 	text := "no hello"
 	seen := errors.New("seen")
@@ -428,7 +428,7 @@ func describeHello(wire []byte) string {
 	return text
 }
 
-// replay is a connection that was recorded.
+// replay is a connection that returns recorded bytes.
 type replay struct {
 	net.Conn
 	io.Reader

@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// unobserved drops ticks.
+// unobserved is an observer that drops ticks.
 type unobserved struct{}
 
 func (unobserved) Observe(worker.Info) worker.ProbeObserver { return unobserved{} }
@@ -26,7 +26,7 @@ func (unobserved) Tick(*worker.Tick)                        {}
 func (unobserved) Skipped(worker.SkipReason, int)           {}
 func (unobserved) Close()                                   {}
 
-// serveSidecar serves a sidecar whose probe ends in step, and returns its port.
+// serveSidecar serves a sidecar whose probe has the result of step, and returns its port.
 func serveSidecar(t *testing.T, more string, step probetest.Step) int {
 	t.Helper()
 	h := probetest.NewHandler(step)
@@ -58,8 +58,8 @@ func serveSidecar(t *testing.T, more string, step probetest.Step) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// TestSidecar lets the kubelet's probers ask `prober sidecar`. An error of theirs is what the kubelet
-// retries, and then discards.
+// TestSidecar probes `prober sidecar` with the kubelet's handlers. The kubelet would retry an error of its
+// handler, and then discard it.
 func TestSidecar(t *testing.T) {
 	t.Parallel()
 	broken := probetest.Error(errors.New("cannot tell"))

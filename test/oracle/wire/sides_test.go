@@ -27,7 +27,7 @@ import (
 
 const (
 	longDeadline  = 10 * time.Second
-	shortDeadline = 300 * time.Millisecond // of probes whose server hangs
+	shortDeadline = 300 * time.Millisecond // for probes whose server hangs
 )
 
 // question is one attempt of a probe.
@@ -36,15 +36,15 @@ type question struct {
 	podIP   string
 	ports   []v1.ContainerPort
 	timeout time.Duration
-	// The fields that v1.37 has behind feature gates.
+	// Fields that v1.37 has behind feature gates.
 	http2, tls bool
-	gates      bool // are on
+	gates      bool // whether the gates are on
 }
 
-// answer is what a side answers, and what the servers saw.
+// answer is the answer of a side, and the observations of the servers.
 type answer struct {
 	result, output, err string
-	saw                 string
+	saw                 string // observations of the servers
 }
 
 func (a answer) String() string {
@@ -55,18 +55,19 @@ func (a answer) String() string {
 type side struct {
 	name string
 	ask  func(question) answer
-	// want returns the answer that is expected where the kubelet's is a.
+	// want returns the expected answer, if the kubelet's is a.
 	want func(a answer) answer
 }
 
 var (
 	kubelet = side{name: "kubelet", ask: askKubelet}
 	compat  = side{"with the profile of the release", ours(profile), func(a answer) answer { return a }}
-	// The machine of the test has no route to some addresses, which says nothing of them.
+	// CompatHostTrouble is set because the machine of the test has no route to some addresses, which would
+	// not count as a failure otherwise.
 	fixed = side{"with all fixes but CompatHostTrouble", ours(probe.CompatHostTrouble | profile&byRelease), withFixes}
 )
 
-// profile is the one of the release that the tests are built with.
+// profile is the profile of the release that the tests are built with.
 var profile = func() (c probe.Compat) {
 	for _, r := range probe.KubeletReleases() {
 		if r.Name == kubeletprobe.Release {
@@ -76,11 +77,13 @@ var profile = func() (c probe.Compat) {
 	return c
 }()
 
-// byRelease are switches for what our handlers do as the newest release does.
+// byRelease are switches of behavior that differs between releases. Without them, our handlers behave like
+// the newest release.
 const byRelease = probe.CompatPortNumbers | probe.CompatIgnoreProtocol
 
-// withFixes returns a with the fix of [probe.CompatBodyHangIsError]: the error of a body is a Failure. The text
-// names the status, which is not part of the kubelet's answer, and so is not compared.
+// withFixes returns a as it is without [probe.CompatBodyHangIsError]: an error while reading the body is a
+// Failure. Our output also has the status code, which the kubelet's answer does not have, so it is not
+// compared.
 func withFixes(a answer) answer {
 	if a.result == "failure" && a.err != "" {
 		if strings.Contains(a.err, "malformed MIME") { // a trailer
@@ -93,7 +96,7 @@ func withFixes(a answer) answer {
 
 var bodyFailure = regexp.MustCompile(`^HTTP probe got statuscode: -?\d+, then`)
 
-// The kubelet has one prober of each kind.
+// The kubelet has one prober for each kind of handler.
 var (
 	httpProber = kubelethttp.New(false)
 	tcpProber  = kubelettcp.New()
@@ -101,7 +104,7 @@ var (
 	execProber = kubeletexec.New()
 )
 
-// askKubelet dispatches as the kubelet's prober does.
+// askKubelet calls the kubelet's handler for q, as the kubelet's prober does.
 func askKubelet(q question) answer {
 	result, output, err := kubeletprobe.Unknown, "", error(nil)
 	container := &v1.Container{Name: "web", Ports: q.ports}
@@ -145,11 +148,11 @@ func askKubelet(q question) answer {
 	return a
 }
 
-// ours returns a function that asks our handlers.
+// ours returns a function that calls our handlers with the switches c.
 func ours(c probe.Compat) func(question) answer {
 	registry := func(c probe.Compat) func() *handlers.Registry {
 		return sync.OnceValue(func() *handlers.Registry {
-			v := version.Get() // which the kubelet's packages put into their user agent
+			v := version.Get() // the kubelet's packages use it in their user agent
 			registry := new(handlers.Registry)
 			if err := builtin.Register(registry, builtin.Config{
 				Runner: &builtin.HostRunner{}, Compat: c, UserAgent: fmt.Sprintf("kube-probe/%s.%s", v.Major, v.Minor),
@@ -188,7 +191,7 @@ func prepare(registry *handlers.Registry, q question) (probe.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	for field, set := range map[string]bool{`"protocol":"HTTP2"`: q.http2, `"mode":"TLS"`: q.tls} { // this version of v1 lacks them
+	for field, set := range map[string]bool{`"protocol":"HTTP2"`: q.http2, `"mode":"TLS"`: q.tls} { // this version of v1 does not have them
 		if set {
 			config = append(append(config[:len(config)-1], ","+field...), '}')
 		}
@@ -220,16 +223,16 @@ type situation struct {
 	name   string
 	server server
 	probe  asker
-	// differs is a name in differences.
+	// differs is a name in differences, or "".
 	differs string
 }
 
-// asker is the action of a probe of a port.
+// asker returns the question of a probe for a port.
 type asker interface {
 	ask(port int) question
 }
 
-// playOn lets one side probe the server of the situation.
+// playOn starts the server of the situation, and probes it with one side.
 func (s situation) playOn(side side) answer {
 	q := s.probe.ask(1)
 	var main, other *running
@@ -267,11 +270,11 @@ func (s situation) playOn(side side) answer {
 
 var (
 	localPort = regexp.MustCompile(`:\d+->`)
-	// unknownPort is the error for a name that no port of the container has, to which ours adds the ports.
+	// unknownPort is the error for an unknown port name. Ours also lists the ports of the container.
 	unknownPort = regexp.MustCompile(`^(port ".*" not found): container .*$`)
 )
 
-// normalised returns a with word instead of port. Both have five bytes, so that a cut stays where it is.
+// normalised returns a with word instead of port. Both have five bytes, so truncated output keeps its length.
 func (a answer) normalised(port int, word string) answer {
 	exact := regexp.MustCompile(fmt.Sprintf(`\b%d\b`, port))
 	a.output, a.err = exact.ReplaceAllString(a.output, word), exact.ReplaceAllString(a.err, word)
@@ -280,11 +283,11 @@ func (a answer) normalised(port int, word string) answer {
 }
 
 const (
-	kubeletAgain = 100 // how often the kubelet is asked again when the answers differ
-	oursAgain    = 10  // and ours
+	kubeletAgain = 100 // how often the kubelet's side runs again if the answers differ
+	oursAgain    = 10  // how often our side runs again
 )
 
-// quiet is held for writing by a situation that has to be alone.
+// quiet is locked for writing while a situation runs alone.
 var quiet sync.RWMutex
 
 // judge compares our answers with the kubelet's.
@@ -294,7 +297,7 @@ func (s situation) judge(t *testing.T) {
 	start := time.Now()
 	first := s.playOn(kubelet)
 	if time.Since(start) > longDeadline {
-		t.Error("the server hangs, and the table does not say so")
+		t.Error("the server hangs, but the table does not say so")
 	}
 	if *verbose {
 		t.Logf("kubelet: %v", first)
@@ -302,14 +305,14 @@ func (s situation) judge(t *testing.T) {
 	got := map[string]answer{compat.name: s.playOn(compat), fixed.name: s.playOn(fixed)}
 	quiet.RUnlock()
 	for _, our := range []side{compat, fixed} {
-		if s.named(got[our.name]) != s.named(our.want(first)) {
+		if s.normalize(got[our.name]) != s.normalize(our.want(first)) {
 			s.judgeAgain(t, our)
 		}
 	}
 }
 
-// judgeAgain asks both sides many times while no other situation runs: the kernel may have ordered
-// events differently. The kubelet must show each of our answers.
+// judgeAgain runs both sides many times while no other situation runs, because the kernel may have ordered
+// events differently. Each of our answers must be one of the kubelet's.
 func (s situation) judgeAgain(t *testing.T, our side) {
 	t.Helper()
 	quiet.Lock()
@@ -317,16 +320,16 @@ func (s situation) judgeAgain(t *testing.T, our side) {
 	want, asked := make(map[answer]bool), 0
 	limit, start := kubeletAgain, time.Now()
 	s.playOn(kubelet)
-	if time.Since(start) > shortDeadline/2 { // where it hangs, chance is seldom
+	if time.Since(start) > shortDeadline/2 { // answers of servers that hang are seldom random
 		limit /= 5
 	}
 	for range oursAgain {
-		got := s.named(s.playOn(our))
+		got := s.normalize(s.playOn(our))
 		if s.differs == "early answer" && noticed.MatchString(got.output) {
 			continue
 		}
 		for ; !want[got] && asked < limit; asked++ {
-			want[s.named(our.want(s.playOn(kubelet)))] = true
+			want[s.normalize(our.want(s.playOn(kubelet)))] = true
 		}
 		if !want[got] {
 			t.Errorf("%s:\n\t%v", our.name, got)
@@ -340,8 +343,8 @@ func (s situation) judgeAgain(t *testing.T, our side) {
 
 func (s situation) isGRPC() bool { return s.probe.ask(1).action.GRPC != nil }
 
-// named returns a without what is a named difference.
-func (s situation) named(a answer) answer {
+// normalize removes the known difference of the situation from a.
+func (s situation) normalize(a answer) answer {
 	a.output = probe.Cut(a.output)
 	if change, ok := differences[s.differs]; ok {
 		a = change(a)
@@ -351,11 +354,11 @@ func (s situation) named(a answer) answer {
 	return a
 }
 
-// differences change the answer of either side to one that is the same.
+// differences has functions that make answers of both sides equal, by the name of a known difference.
 var differences = map[string]func(answer) answer{
 	"Texts of HTTPS time-outs": withoutTimeouts,
-	// The same, and a matter of chance on both sides: net/http sends headers in any order, and how often it connects
-	// again depends on its speed.
+	// Also, some things are random on both sides: net/http sends headers in any order, and the number of its
+	// reconnections depends on its speed.
 	"HTTP/2 without TLS": func(a answer) answer {
 		a.saw = headerFields.ReplaceAllStringFunc(a.saw, func(list string) string {
 			fields := strings.Split(list[1:len(list)-1], `" "`)
@@ -364,44 +367,43 @@ var differences = map[string]func(answer) answer{
 		})
 		return withoutTimeouts(compactConnections(a))
 	},
-	// Not a difference, but a matter of chance on both sides: which part of net/http notices first
-	// that a server has closed before the request, and whether that was sent.
+	// Not a difference, but random on both sides: which part of net/http first notices that a server has
+	// closed the connection before the request, and whether the request was sent.
 	"early close": func(a answer) answer {
 		a.output, a.err, a.saw = earlyClose.ReplaceAllString(a.output, "CLOSED"), earlyClose.ReplaceAllString(a.err, "CLOSED"), ""
 		return a
 	},
-	// A reset comes before or after the client has seen the connection.
+	// A reset may come before or after the client has connected.
 	"reset at once": func(a answer) answer {
 		if a.result == "success" || strings.HasSuffix(a.output, "connect: connection reset by peer") {
 			return answer{result: "either"}
 		}
 		return a
 	},
-	// A server that is ready and gone: grpc-go calls, or connects again and again until the deadline, as its
-	// goroutines run.
+	// A server is ready, and closes the connection: grpc-go calls it, or reconnects until the deadline. The
+	// order of its goroutines decides.
 	"ready and gone": func(a answer) answer {
 		if a.result == "failure" && gone.MatchString(a.output) {
 			return answer{result: "failure", output: "GONE"}
 		}
 		return a
 	},
-	// A server that refuses the stream and closes: the second call of grpc-go is sent, or goes to another
-	// connection, or fails without being sent.
+	// A server refuses the stream and closes the connection: grpc-go may send the second call on it or on
+	// another connection, or the call may fail without being sent.
 	"refused and gone": func(a answer) answer {
 		if a.result == "success" || gone.MatchString(a.output) {
 			return answer{result: "either"}
 		}
 		return a
 	},
-	// How often grpc-go connects again to a server that closes after its settings depends on its speed.
+	// The number of reconnections to a server that closes after its settings depends on the speed of grpc-go.
 	"reconnects": compactConnections,
-	// A client that closes while it has not read everything resets the connection, and the server may lose what was
-	// sent last.
+	// A client that closes a connection with unread data resets it, and the server may lose the last frames.
 	"unread": func(a answer) answer { a.saw = lastFrames.ReplaceAllString(a.saw, ""); return a },
-	// The same as an early close, for a server that has answered before the request: mostly its answer is read, but
+	// Like an early close, for a server that answers before the request: mostly its answer is read, but
 	// net/http may notice it first, see noticed.
 	"early answer": func(a answer) answer {
-		// The prefix tells that a part of the request was written before the answer was noticed.
+		// The prefix means that a part of the request was written before net/http noticed the answer.
 		a.output, a.saw = strings.Replace(a.output, "net/http: HTTP/1.x transport connection broken: ", "", 1), ""
 		return a
 	},
@@ -411,7 +413,7 @@ var differences = map[string]func(answer) answer{
 	},
 }
 
-// compactConnections leaves out connections that are equal to others.
+// compactConnections omits duplicates of equal connections.
 func compactConnections(a answer) answer {
 	lines := strings.Split(a.saw, "\n\tand ")
 	slices.Sort(lines)
@@ -419,20 +421,20 @@ func compactConnections(a answer) answer {
 	return a
 }
 
-// withoutTimeouts replaces the texts of time-outs.
+// withoutTimeouts replaces the texts of timeouts.
 func withoutTimeouts(a answer) answer {
-	a.saw = strings.ReplaceAll(a.saw, " (left open)", "") // the kubelet's handshake goes on for ten seconds
+	a.saw = strings.ReplaceAll(a.saw, " (left open)", "") // the kubelet's handshake continues for ten seconds
 	a.output, a.err = httpsTimeout.ReplaceAllString(a.output, "TIMED OUT"), httpsTimeout.ReplaceAllString(a.err, "TIMED OUT")
 	return a
 }
 
-// headerFields are the headers of a request.
+// headerFields matches the headers of a request.
 var headerFields = regexp.MustCompile(`"header field [^\]]*`)
 
 var earlyClose = regexp.MustCompile(`(EOF|http: server closed idle connection|readLoopPeekFailLocked: .*|\w+ tcp .*: (broken pipe|connection reset by peer))$`)
 
-// noticed matches what net/http returns if it notices an answer, or a close, before it has sent the
-// request.
+// noticed matches the error of net/http if it notices an answer, or a closed connection, before it has sent
+// the request.
 var noticed = regexp.MustCompile(`(http: server closed idle connection|readLoopPeekFailLocked: .*)$`)
 
 var lastFrames = regexp.MustCompile(`; (RST_STREAM|GOAWAY) .*`)
@@ -447,7 +449,7 @@ func judgeAll(t *testing.T, table []situation) {
 	names := make(map[string]bool)
 	for _, s := range table {
 		if names[s.name] {
-			t.Errorf("two situations %q", s.name)
+			t.Errorf("two situations have the name %q", s.name)
 		}
 		names[s.name] = true
 		t.Run(s.name, func(t *testing.T) {

@@ -74,9 +74,9 @@ func TestTCPPorts(t *testing.T) {
 	judgeAll(t, table)
 }
 
-// A client may connect to itself: where nobody listens at an ephemeral port, the kernel may choose
-// that port for the client too. net.Dialer sees it, closes the connection and tries again, so that a
-// closed port is not a success. Many attempts at one port make it likely.
+// TestTCPSelfConnect probes a closed ephemeral port. The kernel may choose the same port for the client,
+// which then connects to itself. net.Dialer detects this, closes the connection and tries again, so a closed
+// port is not a success. Many attempts at one port make it likely.
 func TestTCPSelfConnect(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// certificate returns a certificate of its own, changed by change.
+// certificate returns a self-signed certificate, with the changes of change.
 func certificate(key crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
@@ -42,7 +42,7 @@ var (
 		}
 		return key
 	})
-	// The signatures of this one have always the same length.
+	// The signatures of this kind of key all have the same length.
 	ed25519Key = sync.OnceValue(func() crypto.Signer {
 		_, key, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
@@ -60,7 +60,7 @@ var (
 	ecdsaCertificate = sync.OnceValue(func() tls.Certificate { return certificate(ecdsaKey(), nil) })
 )
 
-// certified returns the config of a server, with the protocols that it offers.
+// certified returns the TLS config of a server that offers protocols.
 func certified(protocols ...string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{ecdsaCertificate()}, NextProtos: protocols}
 }

@@ -1,5 +1,4 @@
-// Package action decodes the configs of the built-in handlers: the JSON of the actions of a
-// v1.Probe.
+// Package action decodes the configs of the built-in handlers, the JSON of the actions in a v1.Probe.
 package action
 
 import (
@@ -11,8 +10,8 @@ import (
 	"sync"
 )
 
-// decoder reads one config after the other. A new one for each would take 1 KB, which would lie
-// between the handlers that are bound, and keep memory there.
+// decoder decodes one config after another. It is pooled, because a new decoder takes 1 KB: such allocations
+// between the long-lived bound handlers would fragment the heap.
 type decoder struct {
 	config bytes.Reader
 	json   *json.Decoder
@@ -30,7 +29,7 @@ var decoders = sync.Pool{New: func() any {
 func Decode(config []byte, action any) error {
 	d := decoders.Get().(*decoder)
 	d.config.Reset(config)
-	if err := d.json.Decode(action); err != nil { // d is not used again: what is left of config is unknown
+	if err := d.json.Decode(action); err != nil { // d is not returned to the pool, because its read position is unknown
 		return fmt.Errorf("config: %w", err)
 	}
 	if _, err := d.json.Token(); !errors.Is(err, io.EOF) {
@@ -41,21 +40,21 @@ func Decode(config []byte, action any) error {
 	return nil
 }
 
-// Port is the port of an action: a number or a text. The zero value is no port.
+// Port is the port of an action: a number or a string. The zero value means no port.
 type Port struct {
 	number int32
-	text   string // used if isText
+	text   string // valid if isText
 	isText bool
 }
 
-// Number returns the port with a number.
+// Number returns a Port with a number.
 func Number(n int32) Port { return Port{number: n} }
 
-// Text returns the port with a text, which is a name or a decimal number.
+// Text returns a Port with a string, which is a name or a decimal number.
 func Text(s string) Port { return Port{text: s, isText: true} }
 
-// NumberOrName returns the port with a number, or with a name if number is 0. Numbers that no
-// port has are errors.
+// NumberOrName returns a Port with a number, or with a name if number is 0. A number outside of 0 to
+// 65535 is an error.
 func NumberOrName(number int, name string) (Port, error) {
 	switch {
 	case number < 0 || number > 65535:
@@ -67,14 +66,14 @@ func NumberOrName(number int, name string) (Port, error) {
 	}
 }
 
-// Number returns the number of p; ok is false if p is a text.
+// Number returns the number of p. ok is false if p is a string.
 func (p Port) Number() (n int, ok bool) { return int(p.number), !p.isText }
 
-// Text returns the text of p, "" if p is a number.
+// Text returns the string of p, or "" if p is a number.
 func (p Port) Text() string { return p.text }
 
-// UnmarshalJSON implements [json.Unmarshaler]. Like an intstr.IntOrString, a port is a JSON
-// number of 32 bits or a string.
+// UnmarshalJSON implements [json.Unmarshaler]. Like an intstr.IntOrString, a port is a 32-bit JSON number
+// or a string.
 func (p *Port) UnmarshalJSON(value []byte) error {
 	*p = Port{isText: value[0] == '"'}
 	if p.isText {

@@ -8,53 +8,54 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// ErrOther means that a server sent something which is left to the library.
+// ErrOther means that a server sent something that a library must handle.
 var ErrOther = errors.New("not a plain answer over HTTP/2")
 
-// TableSize is that of HPACK in bytes, the default of RFC 9113, section 6.5.2.
+// TableSize is the size of the HPACK table in bytes: the default of RFC 9113, section 6.5.2.
 const TableSize = 4 << 10
 
-// maxWindow is the most that a window may hold: RFC 9113, section 6.9.1.
+// maxWindow is the maximum size of a flow-control window, see RFC 9113, section 6.9.1.
 const maxWindow = 1<<31 - 1
 
-// firstWindow is what the window of a connection holds at first.
+// firstWindow is the initial size of a connection's flow-control window.
 const firstWindow = 1<<16 - 1
 
-// Answer is what a caller makes of the frames that [Exchange] does not handle itself: HEADERS, DATA,
-// GOAWAY, and WINDOW_UPDATE of a stream.
+// Answer handles the frames that [Exchange] does not handle itself: HEADERS, DATA, GOAWAY, and
+// WINDOW_UPDATE of a stream.
 type Answer interface {
-	// Expects reports whether a frame may come next, by its header.
+	// Expects reports whether a frame with the header h may come next.
 	Expects(h Header) bool
-	// Handle handles a frame. It returns false for one that is left to the library. It sets
-	// Ended when the answer is complete.
+	// Handle handles a frame. It returns false if a library must handle it. It sets Ended when the
+	// answer is complete.
 	Handle(h Header, payload []byte) bool
 }
 
-// Exchange is one request over a connection, and its answer. It is used by one goroutine.
+// Exchange is one request over a connection, and its answer. It is not safe for concurrent use.
 type Exchange struct {
-	In  []byte // what was received; its capacity is the most that can be
-	Out []byte // what is to be written
-	// Limit is the most that a frame has after its header, in bytes.
+	In  []byte // received bytes; its capacity is the limit
+	Out []byte // bytes to be written
+	// Limit is the maximum size of a frame's payload in bytes.
 	Limit int
-	// Allows reports whether the request obeys a valid setting of the server. Nil means all of them.
+	// Allows reports whether the request conforms to a valid setting of the server. Nil means that it
+	// conforms to all settings.
 	Allows  func(Setting) bool
 	emit    func(hpack.HeaderField)
 	decoder *hpack.Decoder
 	State
 }
 
-// State is the part of an exchange that each attempt begins anew.
+// State is the part of an exchange that is reset for each attempt.
 type State struct {
-	Handled int  // bytes of In
+	Handled int  // number of handled bytes of In
 	Settled bool // the server has sent its settings
 	Ended   bool // the answer is complete
 	Sent    Sent
-	Queued  Sent  // with what is in Out
+	Queued  Sent  // frames that were sent or are in Out
 	acked   bool  // the server has acknowledged the settings
-	window  int64 // bytes that the server has added to the window of the connection
+	window  int64 // bytes that the server has added to the connection's window
 }
 
-// Init prepares x for a first attempt. Fields of headers are given to emit.
+// Init prepares x for a first attempt. Decode passes header fields to emit.
 func (x *Exchange) Init(emit func(hpack.HeaderField)) {
 	x.emit, x.decoder = emit, hpack.NewDecoder(TableSize, emit)
 }
@@ -63,11 +64,11 @@ func (x *Exchange) Init(emit func(hpack.HeaderField)) {
 func (x *Exchange) Reset() {
 	x.State = State{}
 	x.In, x.Out = x.In[:0], x.Out[:0]
-	x.decoder.SetMaxDynamicTableSize(0) // which empties it
+	x.decoder.SetMaxDynamicTableSize(0) // empties the table
 	x.decoder.SetMaxDynamicTableSize(TableSize)
 }
 
-// Flush writes what is to be written.
+// Flush writes Out to conn.
 func (x *Exchange) Flush(conn net.Conn) error {
 	if len(x.Out) == 0 {
 		return nil
@@ -78,7 +79,7 @@ func (x *Exchange) Flush(conn net.Conn) error {
 	return err
 }
 
-// Read reads behind what was received. The error of conn is returned only if nothing was read.
+// Read appends bytes from conn to In. It returns an error of conn only if nothing was read.
 func (x *Exchange) Read(conn net.Conn) error {
 	have := len(x.In)
 	if have == cap(x.In) {
@@ -92,8 +93,7 @@ func (x *Exchange) Read(conn net.Conn) error {
 	return err
 }
 
-// HandleAll handles the frames that were read, to the end of the answer. The only error is
-// [ErrOther].
+// HandleAll handles the complete frames in In, up to the end of the answer. The only error is [ErrOther].
 func (x *Exchange) HandleAll(answer Answer) error {
 	for !x.Ended && len(x.In)-x.Handled >= HeaderSize {
 		unread := x.In[x.Handled:]
@@ -136,7 +136,7 @@ func (x *Exchange) Expects(h Header, answer Answer) bool {
 	}
 }
 
-// handle handles a frame. It returns false for one that is left to the library.
+// handle handles a frame. It returns false if a library must handle it.
 func (x *Exchange) handle(h Header, payload []byte, answer Answer) bool {
 	switch h.Kind {
 	case Settings:
@@ -163,8 +163,8 @@ func (x *Exchange) handle(h Header, payload []byte, answer Answer) bool {
 	}
 }
 
-// handleSettings acknowledges settings. It returns false for some that are invalid, or that the
-// request might violate.
+// handleSettings acknowledges settings. It returns false if a setting is invalid, or if the request might
+// violate it.
 func (x *Exchange) handleSettings(payload []byte) bool {
 	for ; len(payload) >= settingSize; payload = payload[settingSize:] {
 		s := Setting{binary.BigEndian.Uint16(payload), binary.BigEndian.Uint32(payload[2:])}
@@ -178,7 +178,7 @@ func (x *Exchange) handleSettings(payload []byte) bool {
 	return len(payload) == 0
 }
 
-// isValid reports whether s is known, and has a valid value, or is unknown.
+// isValid reports whether s has a valid value. Unknown settings are valid.
 func (s Setting) isValid() bool {
 	const enableConnect = 8 // RFC 8441
 	switch s.ID {
@@ -193,11 +193,11 @@ func (s Setting) isValid() bool {
 	}
 }
 
-// Decode gives the fields of a header block to the function of [Exchange.Init].
+// Decode decodes a header block, and passes its fields to the function given to [Exchange.Init].
 func (x *Exchange) Decode(block []byte) (ok bool) {
 	_, err := x.decoder.Write(block)
 	if err = errors.Join(err, x.decoder.Close()); err != nil {
-		x.Init(x.emit) // a decoder within a block cannot be used again
+		x.Init(x.emit) // after an error inside a block, a decoder cannot be used again
 	}
 	return err == nil
 }

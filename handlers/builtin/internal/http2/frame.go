@@ -1,6 +1,6 @@
-// Package http2 has the client's side of HTTP/2 for one request on a connection of its own: RFC 9113 and
-// RFC 7541. It knows what an ordinary server sends. Whatever else arrives is left to a library,
-// which continues on the same connection: see [Replay].
+// Package http2 has the client side of HTTP/2 (RFC 9113 and RFC 7541), for one request on one connection. It
+// supports the frames that ordinary servers send. If other frames arrive, a library continues on the same
+// connection, see [Replay].
 package http2
 
 import (
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// The kinds of frames: RFC 9113, section 6.
+// Types of frames, see RFC 9113, section 6.
 const (
 	Data         = 0
 	Headers      = 1
@@ -21,7 +21,7 @@ const (
 	Continuation = 9
 )
 
-// The flags of frames.
+// Flags of frames.
 const (
 	EndStream  = 1
 	Ack        = 1
@@ -31,15 +31,15 @@ const (
 )
 
 const (
-	HeaderSize   = 9 // bytes of a frame's header
+	HeaderSize   = 9 // size of a frame's header in bytes
 	ConnectionID = 0 // the stream of frames that concern the connection
 	StreamID     = 1 // the first stream of a client
 )
 
-// ClientPreface begins a connection.
+// ClientPreface is the beginning of every connection.
 const ClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// The IDs of settings: RFC 9113, section 6.5.2.
+// IDs of settings, see RFC 9113, section 6.5.2.
 const (
 	HeaderTableSize      = 1
 	EnablePush           = 2
@@ -57,12 +57,12 @@ type Setting struct {
 
 // Header is the header of a frame.
 type Header struct {
-	Size        int // of the payload
+	Size        int // of the payload, in bytes
 	Kind, Flags byte
 	Stream      uint32
 }
 
-// HeaderOf returns the header that b begins with.
+// HeaderOf decodes the header at the beginning of b.
 func HeaderOf(b []byte) Header {
 	return Header{
 		Size: int(b[0])<<16 | int(b[1])<<8 | int(b[2]), Kind: b[3], Flags: b[4],
@@ -73,7 +73,7 @@ func HeaderOf(b []byte) Header {
 // Has reports whether h has a flag.
 func (h Header) Has(flag byte) bool { return h.Flags&flag != 0 }
 
-// AppendHeader appends the header of a frame, whose payload has size bytes.
+// AppendHeader appends the header of a frame. Its payload has size bytes.
 func AppendHeader(b []byte, kind, flags byte, stream uint32, size int) []byte {
 	b = append(b, byte(size>>16), byte(size>>8), byte(size), kind, flags)
 	return binary.BigEndian.AppendUint32(b, stream)
@@ -91,7 +91,7 @@ func AppendSettings(b []byte, settings ...Setting) []byte {
 	return b
 }
 
-// settingSize is the number of bytes of a setting.
+// settingSize is the size of an encoded setting in bytes.
 const settingSize = 6
 
 // AppendWindowUpdate appends a frame that adds n bytes to a window.
@@ -99,20 +99,20 @@ func AppendWindowUpdate(b []byte, stream, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(AppendHeader(b, WindowUpdate, 0, stream, 4), n)
 }
 
-// AppendReset appends a frame that ends the stream.
+// AppendReset appends a RST_STREAM frame with an error code.
 func AppendReset(b []byte, code uint32) []byte {
 	return binary.BigEndian.AppendUint32(AppendHeader(b, ResetStream, 0, StreamID, 4), code)
 }
 
-// Cancel is the code of a reset for a response that is not awaited any more.
+// Cancel is the error code CANCEL: the client does not need the response any more.
 const Cancel = 8
 
-// AppendText appends a string literal of HPACK, not compressed.
+// AppendText appends an HPACK string literal without Huffman coding.
 func AppendText[T string | []byte](b []byte, s T) []byte {
 	return append(appendLength(b, 0, len(s)), s...)
 }
 
-// AppendShortText appends a string literal of HPACK, compressed if that makes it shorter.
+// AppendShortText appends an HPACK string literal, with Huffman coding if that makes it shorter.
 func AppendShortText(b []byte, s string) []byte {
 	const compressed = 0x80
 	size := int(hpack.HuffmanEncodeLength(s))
@@ -122,17 +122,17 @@ func AppendShortText(b []byte, s string) []byte {
 	return hpack.AppendHuffmanString(appendLength(b, compressed, size), s)
 }
 
-// appendLength appends the length of a string literal, with a flag.
+// appendLength appends the length of a string literal, combined with a flag.
 func appendLength(b []byte, flag byte, n int) []byte {
-	const most = 0x7f // in one byte
+	const most = 0x7f // maximum in one byte
 	if n < most {
 		return append(b, flag|byte(n))
 	}
 	return binary.AppendUvarint(append(b, flag|most), uint64(n-most))
 }
 
-// IsName reports whether s is a name of a field that is in use. Only pseudo-header fields have a colon, and
-// begin with it.
+// IsName reports whether s is a valid field name without unusual characters. Only the names of pseudo-header
+// fields have a colon, as the first character.
 func IsName(s string) bool {
 	for i := range len(s) {
 		c := s[i]

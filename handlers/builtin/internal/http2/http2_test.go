@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/internal/http2"
 )
 
-// sink is a connection that keeps what is written.
+// sink is a connection that records written bytes.
 type sink struct {
 	net.Conn
 	bytes.Buffer
@@ -37,7 +37,7 @@ var (
 	reset    = http2.AppendReset(nil, http2.Cancel)
 )
 
-func TestReplayDropsWhatWasSent(t *testing.T) {
+func TestReplayDropsSentFrames(t *testing.T) {
 	request := bytes.Join([][]byte{headers(http2.EndStream, "a"), continuation(0, "b"), continuation(http2.EndHeaders, "c")}, nil)
 	written := bytes.Join([][]byte{[]byte(http2.ClientPreface), settings, window, request, ack, ack, window, reset}, nil)
 	for _, size := range []int{1, 7, 9, 40, len(written)} {
@@ -87,7 +87,7 @@ func TestReplayCloseEndsRead(t *testing.T) {
 	}
 }
 
-// The frames that some servers begin with are ordinary.
+// TestExchangeKnowsServers checks that the first frames of common servers are handled.
 func TestExchangeKnowsServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		received []byte
@@ -109,7 +109,7 @@ func TestExchangeKnowsServers(t *testing.T) {
 	}
 }
 
-func TestAppendShortTextIsThatOfHPACK(t *testing.T) {
+func TestAppendShortTextMatchesHPACK(t *testing.T) {
 	for _, text := range []string{"a", "127.0.0.1:8443", strings.Repeat("{", 10), strings.Repeat("long", 100), strings.Repeat("~", 200)} {
 		var want bytes.Buffer
 		if err := hpack.NewEncoder(&want).WriteField(hpack.HeaderField{Name: ":authority", Value: text}); err != nil {

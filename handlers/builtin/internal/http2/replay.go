@@ -7,36 +7,36 @@ import (
 	"sync"
 )
 
-// Sent tells what the server has got after the first bytes of a connection.
+// Sent records the frames that were sent to the server after the preface.
 type Sent struct {
 	Acks, Pongs int
-	Settings    bool // those of the client
-	Window      bool // a WINDOW_UPDATE of the connection
+	Settings    bool // the client's SETTINGS
+	Window      bool // a WINDOW_UPDATE for the connection
 	Request     bool
 }
 
-// Replay stands between a library and a connection on which an exchange was begun. It drops what the
-// library writes and the server has got already, and then returns what was received. The library
-// writes on one goroutine at a time, and reads on one.
+// Replay sits between a library and a connection on which an exchange has begun. It drops frames that the
+// library writes if they were already sent. Reads first return the bytes that were already received. The
+// library may write on one goroutine and read on another one.
 type Replay struct {
 	Conn    net.Conn
-	Preface []byte // what the library has to write first
-	Sent    Sent   // what it writes then that the server has got
-	// Early is what was received before the request was sent, and Late after it.
+	Preface []byte // the bytes that the library must write first
+	Sent    Sent   // frames that the library will write and that were already sent
+	// Early has the bytes received before the request was sent, and Late the bytes received after it.
 	Early, Late []byte
 
 	partial []byte // the frame that the library is writing
-	ends    bool   // the header block being written ends the request
+	ends    bool   // the header block that is being written ends the request
 	asked   chan struct{}
 	close   sync.Once
 	closed  chan struct{}
 }
 
-// ErrPrefaceDiffers means that the library begins a connection in another way.
+// ErrPrefaceDiffers means that the library begins a connection with other bytes.
 var ErrPrefaceDiffers = errors.New("the library begins a connection in another way")
 
-// Replay returns the connection for a library to continue x with. The first bytes of a connection were
-// sent up to the preface, and early bytes were received before the request was sent, if it was.
+// Replay returns the connection with which a library continues x. preface was already sent. If the
+// request was sent, the first early bytes of x.In were received before it.
 func (x *Exchange) Replay(conn net.Conn, preface []byte, early int) *Replay {
 	r := &Replay{Conn: conn, Preface: preface, Sent: x.Sent, closed: make(chan struct{})}
 	received := bytes.Clone(x.In)
@@ -73,7 +73,7 @@ func (r *Replay) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// unsent returns the whole frames of what is written that the server has not got.
+// unsent adds p to the partial frame, and returns the complete frames that were not sent before.
 func (r *Replay) unsent(p []byte) (unsent []byte) {
 	r.partial = append(r.partial, p...)
 	for len(r.partial) >= HeaderSize {
@@ -90,7 +90,7 @@ func (r *Replay) unsent(p []byte) (unsent []byte) {
 	return unsent
 }
 
-// drops reports whether the server has got the next frame, with the header h, already.
+// drops reports whether a frame with the header h was already sent, and updates Sent.
 func (r *Replay) drops(h Header) (drops bool) {
 	switch {
 	case h.Kind == Settings && h.Has(Ack):
@@ -116,9 +116,9 @@ func (r *Replay) drops(h Header) (drops bool) {
 	return drops
 }
 
-// Read reads what was received. ok is false if all of it was read. What was received after the
-// request waits until the library has written it: a library drops the frames of a stream that it
-// does not know.
+// Read reads bytes that were already received. ok is false if all of them were read. Before it returns
+// bytes that were received after the request, it waits until the library has written the request: a
+// library drops the frames of a stream that it does not know.
 func (r *Replay) Read(p []byte) (n int, ok bool, err error) {
 	if len(r.Early) > 0 {
 		n = copy(p, r.Early)
@@ -140,5 +140,5 @@ func (r *Replay) Read(p []byte) (n int, ok bool, err error) {
 	return 0, false, nil
 }
 
-// Close ends a wait of Read. It does not close the connection.
+// Close makes a waiting Read return. It does not close the connection.
 func (r *Replay) Close() { r.close.Do(func() { close(r.closed) }) }

@@ -13,18 +13,18 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Place is the address in a probe's config. Each attempt fills in what is not set.
+// Place is the address in a probe's config. Each attempt fills in the missing parts.
 type Place struct {
-	Host   string       // of the action
-	Port   action.Port  // of the action; the zero value when it has none
-	Target probe.Target // of the probe
+	Host   string       // the action's host
+	Port   action.Port  // the action's port; the zero value means none
+	Target probe.Target // the probe's target
 }
 
 // Endpoint is the address of one attempt.
 type Endpoint struct {
 	Host string
 	Port int
-	Unix string // path of a socket to dial instead
+	Unix string // path of a socket; if set, it is dialled instead
 }
 
 // Address returns host and port, joined.
@@ -38,7 +38,7 @@ func (e Endpoint) Dialed() (network, address string) {
 	return "tcp", e.Address()
 }
 
-// literal returns the address, if the host is an IP address, and the zero value otherwise.
+// literal returns the address if the host is an IP address, and the zero value otherwise.
 func (e Endpoint) literal() netip.AddrPort {
 	ip, err := netip.ParseAddr(e.Host)
 	if err != nil || e.Port < 0 || e.Port > 65535 {
@@ -47,11 +47,11 @@ func (e Endpoint) literal() netip.AddrPort {
 	return netip.AddrPortFrom(ip, uint16(e.Port))
 }
 
-// Resolve returns the address of the attempt req at p. A port that cannot be resolved is an error of
-// the attempt, since the container's ports may be declared later.
+// Resolve returns the endpoint of the attempt req at p. A port that cannot be resolved is an error of the
+// attempt, not of the config, because the container's ports may be declared later.
 func (c *Connector) Resolve(p Place, req *probe.Request) (Endpoint, error) {
 	e, err := p.endpoint(req, c.compat.Has(probe.CompatPortNumbers))
-	if err == nil && e.Host == "" && e.Unix == "" { // else the attempt would ask the agent's own host
+	if err == nil && e.Host == "" && e.Unix == "" { // would probe the agent's own host
 		err = errors.New("the probe's target has no host")
 	}
 	if err != nil {
@@ -60,8 +60,8 @@ func (c *Connector) Resolve(p Place, req *probe.Request) (Endpoint, error) {
 	return e, nil
 }
 
-// Describe returns the address of the attempt req for people, as [probe.Target.Address] does. A name of a
-// port that is not declared stands for its number.
+// Describe returns the address of the attempt req for messages, as [probe.Target.Address] does. If the
+// name of a port is not declared, the name appears instead of the number.
 func (p Place) Describe(req *probe.Request) string {
 	e, err := p.endpoint(req, false)
 	e.Host = cmp.Or(e.Host, probe.UnknownHost)
@@ -75,7 +75,8 @@ func (p Place) Describe(req *probe.Request) string {
 	}
 }
 
-// endpoint is Resolve that returns the known part with an error. numbers is [probe.CompatPortNumbers].
+// endpoint is like Resolve, but also returns the known parts with an error. numbers says whether
+// [probe.CompatPortNumbers] is set.
 func (p Place) endpoint(req *probe.Request, numbers bool) (Endpoint, error) {
 	e := Endpoint{
 		Host: cmp.Or(p.Host, req.Target.Host, p.Target.Host, req.PodIP),
@@ -90,9 +91,9 @@ func (p Place) endpoint(req *probe.Request, numbers bool) (Endpoint, error) {
 	return e, err
 }
 
-// resolvePort returns the number of port: port itself, the number of the port of c with that name, or with
-// numbers port as a decimal number. A number that is not from 1 to 65535 is returned with an error, as in the
-// kubelet.
+// resolvePort returns the number of port. A name is resolved with the ports of c. If numbers is set, a
+// name may also be a decimal number. A number outside of 1 to 65535 is returned together with an error,
+// as in the kubelet.
 func resolvePort(port action.Port, c *probe.Container, numbers bool) (int, error) {
 	number, ok := port.Number()
 	if !ok {
@@ -117,10 +118,10 @@ func checkPort(number int) error {
 	return nil
 }
 
-// maxPorts is how many ports of a container an error names.
+// maxPorts is the maximum number of ports that an error names.
 const maxPorts = 8
 
-// noPort returns the error for a name that no port of c has. It begins as the kubelet's does.
+// noPort returns the error for a name that no port of c has. It begins like the kubelet's.
 func noPort(c *probe.Container, name string) error {
 	if c == nil {
 		return fmt.Errorf("port %.80q not found: must be a number, since there is no container with ports", name)
@@ -128,7 +129,7 @@ func noPort(c *probe.Container, name string) error {
 	return fmt.Errorf("port %.80q not found: container %.80q has %s", name, c.Name, portsOf(c))
 }
 
-// portsOf says which ports c has that a name stands for.
+// portsOf describes the named ports of c.
 func portsOf(c *probe.Container) string {
 	var named []string
 	for _, p := range c.Ports {
@@ -148,8 +149,7 @@ func portsOf(c *probe.Container) string {
 	}
 }
 
-// findPort returns the number of the port of c called name. The protocol does not
-// matter, as in the kubelet.
+// findPort returns the number of the port of c called name. As in the kubelet, the protocol does not matter.
 func findPort(c *probe.Container, name string) (number int, ok bool) {
 	if c == nil {
 		return 0, false

@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// listen returns a listener of loopback and its address.
+// listen returns a listener and its endpoint.
 func listen(t *testing.T, address string) (net.Listener, network.Endpoint) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -64,7 +64,7 @@ func TestConnIsNetConn(t *testing.T) {
 	})
 }
 
-// fullQueue returns the address of a listener that takes no connection.
+// fullQueue returns the endpoint of a listener with a full queue, which accepts no connection.
 func fullQueue(t *testing.T) network.Endpoint {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -84,7 +84,7 @@ func fullQueue(t *testing.T) network.Endpoint {
 	return at
 }
 
-// refusing returns the address of a port that nobody listens at.
+// refusing returns the endpoint of a port without a listener.
 func refusing(t *testing.T, address string) network.Endpoint {
 	t.Helper()
 	l, at := listen(t, address)
@@ -92,7 +92,7 @@ func refusing(t *testing.T, address string) network.Endpoint {
 	return at
 }
 
-func TestConnectErrorsAreThoseOfDialer(t *testing.T) {
+func TestConnectErrorsMatchDialer(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, c := range map[string]struct {
@@ -135,8 +135,8 @@ func TestConnectErrorsAreThoseOfDialer(t *testing.T) {
 			if want == nil || got == nil || got.Error() != want.Error() {
 				t.Fatalf("got %v, want %v", got, want)
 			}
-			// Whether the dialer's timeout is context.DeadlineExceeded depends on which of its
-			// timers is first.
+			// Whether the dialer's timeout matches context.DeadlineExceeded depends on which of its timers
+			// fires first.
 			for _, target := range []error{syscall.ECONNREFUSED, context.Canceled} {
 				if errors.Is(got, target) != errors.Is(want, target) {
 					t.Errorf("it is %v: %t, want %t", target, errors.Is(got, target), errors.Is(want, target))
@@ -204,7 +204,7 @@ func TestReleasedConnOutlivesContext(t *testing.T) {
 	conn := connect(t, ctx, at)
 	stop := network.Until(ctx, conn)
 	peer := accept(t, l)
-	if _, err := conn.Write([]byte("x")); err != nil { // now it is registered
+	if _, err := conn.Write([]byte("x")); err != nil { // registers the connection with the poller
 		t.Fatal(err)
 	}
 	if !stop() {
@@ -217,7 +217,7 @@ func TestReleasedConnOutlivesContext(t *testing.T) {
 	}
 }
 
-func TestReadErrorsAreThoseOfTCPConn(t *testing.T) {
+func TestReadErrorsMatchTCPConn(t *testing.T) {
 	for name, dial := range map[string]func(network.Endpoint) (net.Conn, error){
 		"Conn": func(at network.Endpoint) (net.Conn, error) {
 			return network.NewConnector(nil, 0).Connect(t.Context(), at)
@@ -256,8 +256,8 @@ func TestReadErrorsAreThoseOfTCPConn(t *testing.T) {
 }
 
 func TestNoConnectionToItself(t *testing.T) {
-	// A port that the kernel chooses for the other end of a connection. It has other ones for
-	// listeners.
+	// Use a port that the kernel chooses for the local end of a connection. For listeners it chooses from
+	// other ports.
 	l, to := listen(t, "127.0.0.1:0")
 	conn := connect(t, t.Context(), to)
 	at := endpoint(conn.LocalAddr().String())

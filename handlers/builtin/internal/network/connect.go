@@ -11,29 +11,28 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Conn is a connection that [Connector.Connect] makes.
+// Conn is the type of connection that [Connector.Connect] makes on Linux.
 type Conn = rawconn.Conn
 
-// TryRead reads what conn has received, without waiting, see [rawconn.TryRead].
+// TryRead reads from conn without waiting, see [rawconn.TryRead].
 func TryRead(conn net.Conn, b []byte) (int, error) { return rawconn.TryRead(conn, b) }
 
 // Connector makes the connections of a handler. It is read-only.
 type Connector struct {
 	dial   DialFunc
-	own    bool // without a dial function of the embedder
+	own    bool // there is no dial function of the embedder
 	compat probe.Compat
 }
 
-// NewConnector returns a Connector that uses dial, or if dial is nil, connections of this package
-// and a [net.Dialer].
+// NewConnector returns a Connector that uses dial. If dial is nil, it uses [rawconn] and a [net.Dialer].
 func NewConnector(dial DialFunc, compat probe.Compat) *Connector {
 	return &Connector{dial: Dialer(dial, compat), own: dial == nil, compat: compat}
 }
 
-// Connect makes a connection to at, and Dial does the same. Errors are those of a [net.Dialer].
+// Connect makes a connection to at, like Dial. It returns the same errors as a [net.Dialer].
 //
-// On Linux, and to an IP address, Connect returns a [*Conn], which costs less. Like every other
-// wait of a Conn, that for the connection ends with ctx.
+// On Linux, if the host is an IP address, Connect returns a [*Conn], which costs less. Like every wait of
+// a Conn, the wait for the connection ends with ctx.
 func (c *Connector) Connect(ctx context.Context, at Endpoint) (net.Conn, error) {
 	if to := at.literal(); c.own && at.Unix == "" && to.IsValid() && httptrace.ContextClientTrace(ctx) == nil && netns.CheckHost(ctx, at.Host, at.Port) == nil {
 		if conn, known, err := rawconn.Dial(ctx, to); known {
@@ -43,14 +42,14 @@ func (c *Connector) Connect(ctx context.Context, at Endpoint) (net.Conn, error) 
 	return c.Dial(ctx, at)
 }
 
-// Dial makes a connection to at with the dial function of the embedder, or with a [net.Dialer],
-// which reports its phases to the trace of ctx.
+// Dial makes a connection to at with the dial function of the embedder, or with a [net.Dialer]. The dialer
+// reports its phases to the httptrace of ctx.
 func (c *Connector) Dial(ctx context.Context, at Endpoint) (net.Conn, error) {
 	network, address := at.Dialed()
 	return c.dial(ctx, network, address)
 }
 
-// finish returns the result of a dial, with the settings of the handler.
+// finish applies the settings of the handler to the result of a dial.
 func (c *Connector) finish(ctx context.Context, at Endpoint, conn *Conn, err error) (net.Conn, error) {
 	switch {
 	case err != nil && !c.compat.Has(probe.CompatHostTrouble):
@@ -64,8 +63,8 @@ func (c *Connector) finish(ctx context.Context, at Endpoint, conn *Conn, err err
 	return conn, nil
 }
 
-// Until makes what waits on conn return when ctx ends, with an error that matches
-// [os.ErrDeadlineExceeded]. stop ends that; it returns false if ctx has ended.
+// Until makes reads and writes of conn return when ctx ends, with an error that matches
+// [os.ErrDeadlineExceeded]. stop cancels this, and returns false if ctx has ended.
 func Until(ctx context.Context, conn net.Conn) (stop func() bool) {
 	conn = Bare(conn)
 	if own, ok := conn.(*Conn); ok {
@@ -74,15 +73,15 @@ func Until(ctx context.Context, conn net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = conn.SetDeadline(longAgo) })
 }
 
-// NoDelay makes conn send what is written without waiting for more. Connections of this package
-// need it if they write more than once, or more than fits into a packet.
+// NoDelay disables Nagle's algorithm for conn. It matters for a [*Conn] that writes more than once, or
+// more than fits into a packet.
 func NoDelay(conn net.Conn) {
 	if own, ok := Bare(conn).(*Conn); ok {
 		_ = own.SetNoDelay(true)
 	}
 }
 
-// Bare returns the connection whose bytes conn counts for a [Progress], or conn if it counts none.
+// Bare returns the connection below conn if conn counts bytes for a [Progress], and conn otherwise.
 func Bare(conn net.Conn) net.Conn {
 	if counted, ok := conn.(*countedConn); ok {
 		return counted.Conn

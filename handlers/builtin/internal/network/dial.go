@@ -1,5 +1,5 @@
-// Package network has what the handlers share that connect to their targets: addresses, dials,
-// what an error means, and what is told about an attempt.
+// Package network has the parts that handlers with connections share: addresses, dials, the interpretation of
+// errors, and the progress of an attempt.
 package network
 
 import (
@@ -24,7 +24,7 @@ const UserAgent = "kube-probe/1.36"
 // DialFunc is the type of [net.Dialer.DialContext].
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer is the default. A probe's connection is gone long before a keep-alive would be due.
+// dialer is the default dialer. It sends no keep-alives, because a probe's connection ends long before one.
 var dialer = net.Dialer{KeepAlive: -1, ControlContext: func(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	if network == "unix" {
 		return nil
@@ -32,7 +32,7 @@ var dialer = net.Dialer{KeepAlive: -1, ControlContext: func(ctx context.Context,
 	return netns.CheckResolved(ctx, address)
 }}
 
-// inNamespace makes a connection that the guard of ctx allows, in the network namespace of ctx.
+// inNamespace makes a connection in the network namespace of ctx, if the guard of ctx allows it.
 func inNamespace(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := netns.CheckDial(ctx, network, address); err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
@@ -43,8 +43,8 @@ func inNamespace(ctx context.Context, network, address string) (net.Conn, error)
 	return dialer.DialContext(ctx, network, address)
 }
 
-// Dialer returns the function that makes the connections of a handler with dial, or with a
-// [net.Dialer] if dial is nil.
+// Dialer returns a function that makes the connections of a handler with dial, or with a [net.Dialer] if dial
+// is nil.
 func Dialer(dial DialFunc, compat probe.Compat) DialFunc {
 	if dial == nil {
 		dial = inNamespace
@@ -62,8 +62,8 @@ func Dialer(dial DialFunc, compat probe.Compat) DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		// kubernetes#115143: meant to spare ports, but TIME_WAIT stays as long, and
-		// closing may pin a thread for the second.
+		// kubernetes#115143: it was meant to save ports, but TIME_WAIT lasts as long, and closing
+		// may block a thread for the second.
 		if l, ok := conn.(interface{ SetLinger(sec int) error }); ok {
 			_ = l.SetLinger(1)
 		}
@@ -71,8 +71,7 @@ func Dialer(dial DialFunc, compat probe.Compat) DialFunc {
 	}
 }
 
-// markHostTrouble returns dial with the reason of [probe.HostReason] for errors that the agent's own host
-// causes.
+// markHostTrouble wraps dial. Errors that the agent's own host causes get the reason of [probe.HostReason].
 func markHostTrouble(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -83,7 +82,7 @@ func markHostTrouble(dial DialFunc) DialFunc {
 	}
 }
 
-// hostTrouble returns err, with its reason if the agent's own host has caused it.
+// hostTrouble returns err, with a reason if the agent's own host caused it.
 func hostTrouble(err error) error {
 	if reason := probe.HostReason(err); reason != "" {
 		return &probe.Error{Reason: reason, Err: err}
@@ -91,8 +90,8 @@ func hostTrouble(err error) error {
 	return err
 }
 
-// Verdict returns the answer of an attempt that err ended before the target answered: a Failure
-// with output, or err if the attempt was cancelled or the agent's own host is the cause.
+// Verdict returns the outcome of an attempt that failed with err before the target answered: a Failure with
+// output, or err if the attempt was cancelled or the agent's own host is the cause.
 func Verdict(ctx context.Context, err error, output string) (probe.Outcome, error) {
 	if errors.Is(ctx.Err(), context.Canceled) || probe.IsHostTrouble(err) {
 		return probe.Outcome{}, err
@@ -100,7 +99,7 @@ func Verdict(ctx context.Context, err error, output string) (probe.Outcome, erro
 	return probe.Outcome{Result: probe.Failure, Output: probe.Cut(output), Reason: reasonOf(err)}, nil
 }
 
-// reasonOf returns the reason of err, the error of a connection; "" if there is no reason for it.
+// reasonOf returns the reason for err, the error of a connection, or "" if there is none.
 func reasonOf(err error) probe.Reason {
 	switch op, _ := errors.AsType[*net.OpError](err); {
 	case isType[*probe.Error](err): // perhaps from Config.DialContext
@@ -115,7 +114,7 @@ func reasonOf(err error) probe.Reason {
 		return probe.ReasonConnectTimeout
 	case isTLS(err):
 		return probe.ReasonTLS
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // the second is of a read or a write
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // the second one comes from a read or write
 		return probe.ReasonDeadline
 	case isProtocol(err):
 		return probe.ReasonProtocol
@@ -126,15 +125,15 @@ func reasonOf(err error) probe.Reason {
 	}
 }
 
-// isTLS reports whether err comes from a TLS handshake. Most errors of crypto/tls
-// have no type of their own.
+// isTLS reports whether err comes from a TLS handshake. It compares texts, because most errors of
+// crypto/tls have no type of their own.
 func isTLS(err error) bool {
 	text := err.Error()
 	return isType[tls.RecordHeaderError](err) || isType[tls.AlertError](err) ||
 		strings.Contains(text, "tls: ") || strings.Contains(text, "TLS handshake")
 }
 
-// isProtocol reports whether the peer closed the connection or sent invalid HTTP, such as headers without an end.
+// isProtocol reports whether the peer closed the connection or sent invalid HTTP, such as endless headers.
 func isProtocol(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "server response headers exceeded")

@@ -11,29 +11,29 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// maxPhases is how many phases of an attempt are traced: gRPC dials until the deadline.
+// maxPhases is the maximum number of traced phases of an attempt, because gRPC dials until the deadline.
 const maxPhases = 16
 
-// phase is a part of an attempt, as it is traced.
+// phase is a traced part of an attempt.
 type phase struct {
 	name   string
 	detail string
-	keyed  bool // it may overlap others, and detail tells it from them: the address of a connect
+	keyed  bool // it may overlap others, and detail identifies it: the address of a connect
 	open   bool
 	err    error
-	start  time.Duration // since begun
+	start  time.Duration // since epoch
 	took   time.Duration
 }
 
-// phases are those of one attempt, in the order of their beginnings.
+// phases has the phases of one attempt, in the order in which they began.
 type phases struct {
 	all     []phase
-	few     [4]phase // spares an allocation
+	few     [4]phase // saves an allocation
 	dropped int
-	over    bool // they were emitted: hooks that come late change nothing
+	over    bool // they were emitted, and late hooks must not change them
 }
 
-// begin begins a phase, with "" as the key of one that overlaps no other.
+// begin begins a phase. key is "" for a phase that does not overlap others.
 func (p *phases) begin(name, key string, now time.Duration) {
 	if p.all == nil {
 		p.all = p.few[:0]
@@ -45,10 +45,10 @@ func (p *phases) begin(name, key string, now time.Duration) {
 	p.all = append(p.all, phase{name: name, detail: key, keyed: key != "", start: now, open: true})
 }
 
-// current returns the last phase with a key, or without one, that has not ended; nil if there is none,
-// or if they were emitted.
+// current returns the last unfinished phase with a key. "" means phases without a key. It returns nil if
+// there is none, or after the phases were emitted.
 func (p *phases) current(key string) *phase {
-	if p.over { // Emit works on them without the lock
+	if p.over { // Emit reads the phases without the lock
 		return nil
 	}
 	for i := len(p.all) - 1; i >= 0; i-- {
@@ -59,8 +59,8 @@ func (p *phases) current(key string) *phase {
 	return nil
 }
 
-// nameConnects sets the address of the connects that have none yet. The one of the last dial gets its address
-// when it is emitted.
+// nameConnects sets the address of the connects without an address. A connect of the last dial gets its
+// address from Emit.
 func (p *phases) nameConnects(address string) {
 	for i := range p.all {
 		if f := &p.all[i]; f.name == StepDial.phase() && f.detail == "" {
@@ -71,7 +71,7 @@ func (p *phases) nameConnects(address string) {
 
 func (f *phase) end(now time.Duration) { f.open, f.took = false, now-f.start }
 
-// phase returns the name of a step in traces.
+// phase returns the name of the step in traces.
 func (s Step) phase() string {
 	switch s {
 	case StepDial:
@@ -87,17 +87,17 @@ func (s Step) phase() string {
 	}
 }
 
-// tracesLocked reports whether phases are noted.
+// tracesLocked reports whether phases are recorded.
 func (p *Progress) tracesLocked() bool { return p.Traced && !p.phases.over }
 
-// phaseLocked ends the present phase, and begins that of a step.
+// phaseLocked ends the current phase, and begins the phase of a step.
 func (p *Progress) phaseLocked(at Step, now time.Time) {
 	if !p.tracesLocked() {
 		return
 	}
-	since := now.Sub(begun)
+	since := now.Sub(epoch)
 	if f := p.phases.current(""); f != nil {
-		if at == StepDial && f.name == at.phase() { // it was expected, and begins now
+		if at == StepDial && f.name == at.phase() { // the phase already exists, and begins now
 			f.start = since
 			return
 		}
@@ -108,7 +108,7 @@ func (p *Progress) phaseLocked(at Step, now time.Time) {
 	}
 }
 
-// FirstByte notes that the response has begun. Only the first call has an effect.
+// FirstByte records that the response has epoch. Only the first call has an effect.
 func (p *Progress) FirstByte() {
 	p.responds.Store(true)
 	if !p.Traced {
@@ -122,12 +122,12 @@ func (p *Progress) FirstByte() {
 	}
 }
 
-// Done notes that the answer is complete.
+// Done records that the answer is complete.
 func (p *Progress) Done() {
 	if !p.Traced {
 		return
 	}
-	now := time.Since(begun)
+	now := time.Since(epoch)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.phases.over {
@@ -140,8 +140,8 @@ func (p *Progress) Done() {
 	}
 }
 
-// Handshook notes the result of a TLS handshake. Its step ends with [Progress.Enter], or here if err
-// is not nil.
+// Handshook records the result of a TLS handshake. The step ends with [Progress.Enter], or here if err is not
+// nil.
 func (p *Progress) Handshook(s *tls.ConnectionState, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,23 +158,23 @@ func (p *Progress) Handshook(s *tls.ConnectionState, err error) {
 	p.version, p.protocol = s.Version, s.NegotiatedProtocol
 }
 
-// failedLocked ends a phase with err, which may be nil, if it is the present one of its key.
+// failedLocked ends a phase with err, which may be nil, if it is the current one with its key.
 func (p *Progress) failedLocked(at Step, key string, err error) {
 	if f := p.phases.current(key); f != nil && f.name == at.phase() {
 		f.err = err
-		f.end(time.Since(begun))
+		f.end(time.Since(epoch))
 	}
 }
 
-// Emit emits the phases of an attempt that has ended, and last those that have not ended. It is called
-// once. Without detailed it formats nothing, as for an attempt that has succeeded.
+// Emit emits the phases of an attempt that has ended, unfinished phases last. It must be called once. Unless
+// detailed is set, it formats no details, for example for an attempt that has succeeded.
 func (p *Progress) Emit(t probe.Tracer, detailed bool) {
 	if t == nil || !p.Traced {
 		return
 	}
 	p.mu.Lock()
-	p.phases.over = true         // from here on, nothing else reads or writes phases, version and protocol
-	to, status := p.to, p.status // a dial may still begin
+	p.phases.over = true         // no other goroutine uses phases, version and protocol after this
+	to, status := p.to, p.status // copied, because a dial may still begin
 	p.mu.Unlock()
 	for i := range p.phases.all {
 		if f := &p.phases.all[i]; !f.open {
@@ -183,9 +183,9 @@ func (p *Progress) Emit(t probe.Tracer, detailed bool) {
 	}
 	for i := range p.phases.all {
 		if f := &p.phases.all[i]; f.open {
-			f.took = time.Since(begun) - f.start
+			f.took = time.Since(epoch) - f.start
 			if f.name == StepBody.phase() && status == 0 {
-				f.name = "headers" // which end at the same time as the first byte, otherwise
+				f.name = "headers" // without this phase, headers end with the first byte
 			}
 			e := p.event(f, to, detailed)
 			e.Detail = strings.TrimSpace(e.Detail + " " + notFinished)
@@ -211,7 +211,7 @@ func (p *Progress) event(f *phase, to Endpoint, detailed bool) probe.TraceEvent 
 	dns, isDNS := errors.AsType[*net.DNSError](f.err)
 	switch {
 	case f.err == nil:
-	case isEnd(f.err) && !(isDNS && dns.IsTimeout): // a look-up has a time limit of its own
+	case isEnd(f.err) && !(isDNS && dns.IsTimeout): // a look-up has its own time limit
 		e.Detail = strings.TrimSpace(e.Detail + " " + notFinished)
 	default:
 		e.Detail = strings.TrimPrefix(e.Detail+": "+Reason(f.err), ": ")
@@ -219,10 +219,10 @@ func (p *Progress) event(f *phase, to Endpoint, detailed bool) probe.TraceEvent 
 	return e
 }
 
-// notFinished is the detail of a phase that the end of the attempt has ended.
+// notFinished is the detail of a phase that was unfinished at the end of the attempt.
 const notFinished = "not finished"
 
-// hookLocked begins a phase that is a part of the dial, instead of the phase of the dial as a whole.
+// hookLocked begins a phase that is a part of the dial. It replaces the phase of the whole dial.
 func (p *Progress) hookLocked(at Step, key string, now time.Time) {
 	if !p.tracesLocked() {
 		return
@@ -231,7 +231,7 @@ func (p *Progress) hookLocked(at Step, key string, now time.Time) {
 	if n := len(all) - 1; n >= 0 && all[n].open && !all[n].keyed && all[n].name == StepDial.phase() {
 		p.phases.all = all[:n]
 	}
-	p.phases.begin(at.phase(), key, now.Sub(begun))
+	p.phases.begin(at.phase(), key, now.Sub(epoch))
 }
 
 // hook begins a step that is a part of the dial.
@@ -250,7 +250,7 @@ func (p *Progress) hooked(at Step, key string, err error) {
 	p.failedLocked(at, key, err)
 }
 
-// resolved notes the addresses that a name has.
+// resolved records the addresses of a name.
 func (p *Progress) resolved(i httptrace.DNSDoneInfo) {
 	p.mu.Lock()
 	if f := p.phases.current(""); f != nil && f.name == StepDNS.phase() && i.Err == nil {

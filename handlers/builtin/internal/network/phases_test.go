@@ -22,7 +22,7 @@ func endpoint(address string) network.Endpoint {
 	return network.Endpoint{Host: at.Addr().String(), Port: int(at.Port())}
 }
 
-// late calls what net and net/http may still call when an attempt has ended.
+// late calls the hooks that net and net/http may still call after the end of an attempt.
 func late(p *network.Progress, hooks *httptrace.ClientTrace) {
 	hooks.ConnectDone("tcp", "b:1", nil)
 	hooks.ConnectStart("tcp", "c:1")
@@ -36,7 +36,7 @@ func late(p *network.Progress, hooks *httptrace.ClientTrace) {
 	p.Done()
 }
 
-// begin begins an attempt with a connect that has failed, and two that have not ended.
+// begin begins an attempt with one failed phase and two unfinished ones.
 func begin(t *testing.T) (*network.Progress, *httptrace.ClientTrace) {
 	p := &network.Progress{Traced: true}
 	hooks := httptrace.ContextClientTrace(p.Hooks(t.Context()))
@@ -61,7 +61,7 @@ func TestLateHooksChangeNothing(t *testing.T) {
 	}
 }
 
-// TestLateHooksBesideEmit has a data race if Emit and hooks share anything without the lock.
+// TestLateHooksBesideEmit has a data race if Emit and hooks share data without the lock.
 func TestLateHooksBesideEmit(t *testing.T) {
 	for range 200 {
 		p, hooks := begin(t)
@@ -85,7 +85,7 @@ func TestLateHooksBesideEmit(t *testing.T) {
 	}
 }
 
-// TestLateDialLeavesTheAddress has a dial of another address begin while phases are emitted.
+// TestLateDialLeavesTheAddress begins a dial to another address while phases are emitted.
 func TestLateDialLeavesTheAddress(t *testing.T) {
 	p := &network.Progress{Traced: true}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,7 +105,8 @@ func TestLateDialLeavesTheAddress(t *testing.T) {
 	}
 }
 
-// TestWaitIsOfTheServerBeforeANewDial has gRPC dial again, just before the deadline, because the server did not get ready.
+// TestWaitIsOfTheServerBeforeANewDial dials again just before the deadline, as gRPC does if the server
+// did not get ready.
 func TestWaitIsOfTheServerBeforeANewDial(t *testing.T) {
 	l, at := listenAt(t)
 	defer l.Close()

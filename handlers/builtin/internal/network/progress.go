@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Step is a part of an attempt.
+// Step is a step of an attempt.
 type Step string
 
 // The steps of the handlers.
@@ -28,48 +28,47 @@ const (
 	StepDNS   Step = "dns"
 	StepDial  Step = "dial"
 	StepTLS   Step = "tls"
-	StepHTTP2 Step = "http2" // the settings of a gRPC connection
+	StepHTTP2 Step = "http2" // the wait for the settings of a gRPC connection
 	StepHTTP  Step = "http"
 	StepBody  Step = "body"
 	StepGRPC  Step = "grpc"
-	StepDone  Step = "" // none is left
+	StepDone  Step = "" // no step is left
 )
 
-// Progress tracks the current step of an attempt, to explain at the deadline what the attempt was
-// waiting for. It is safe for concurrent use, since connections are made on other goroutines.
+// Progress tracks the current step of an attempt. At the deadline it explains what the attempt was
+// waiting for. It is safe for concurrent use, because connections are made on other goroutines.
 type Progress struct {
-	Unix      string // the socket that all connections go to; read-only, as is the next one
+	Unix      string // the socket to which all connections go; read-only, like the next field
 	Uncounted bool   // connections do not count their bytes
-	Traced    bool   // phases are noted, for [Progress.Emit]
-	Redials   bool   // the attempt goes on after a dial or a connection that has failed
+	Traced    bool   // phases are recorded for [Progress.Emit]
+	Redials   bool   // the attempt continues after a failed dial or connection
 
 	mu        sync.Mutex
 	at        Step
-	where     string   // of the last dial; "" means to
-	to        Endpoint // of the last dial
+	where     string   // network and address of the last dial; "" means to
+	to        Endpoint // endpoint of the last dial
 	since     time.Time
 	connected time.Duration // how long the last dial took
-	reused    bool          // the connection is of an earlier attempt
-	conn      *countedConn  // of the last dial; nil if it failed or is not counted
-	failed    error         // of the last dial
+	reused    bool          // the connection comes from an earlier attempt
+	conn      *countedConn  // connection of the last dial; nil if it failed or is not counted
+	failed    error         // error of the last dial
 	broken    string        // why the connection of the last dial cannot be used; "" if it can
-	before    *explain.Wait // of the connection before the last dial, if its server did not get ready
-	first     countedConn   // spares an allocation
+	before    *explain.Wait // the wait on the previous connection, if its server did not get ready
+	first     countedConn   // saves an allocation
 	responds  atomic.Bool   // the response has begun
-	secure    bool          // the last connection has TLS: its bytes are encrypted
-	status    int           // of the response, after its headers
-	version   uint16        // of the last TLS handshake
-	protocol  string        // on which it has agreed
+	secure    bool          // the last connection uses TLS, so its bytes are encrypted
+	status    int           // status of the response, once its headers have arrived
+	version   uint16        // TLS version of the last handshake
+	protocol  string        // negotiated protocol of the last handshake
 	phases    phases
 }
 
-// FailedDial returns the progress of an attempt that ended with err, the error of its dial, which
-// began at start.
+// FailedDial returns the progress of an attempt whose dial began at start and failed with err.
 func FailedDial(at Endpoint, start time.Time, err error) *Progress {
 	return &Progress{Unix: at.Unix, at: StepDial, since: start, to: at, failed: err}
 }
 
-// Of returns the progress that counts the bytes of conn, or nil.
+// Of returns the progress that counts the bytes of conn, or nil if there is none.
 func Of(conn net.Conn) *Progress {
 	if counted, ok := conn.(*countedConn); ok {
 		return counted.of
@@ -77,7 +76,7 @@ func Of(conn net.Conn) *Progress {
 	return nil
 }
 
-// Enter begins a step. A call of gRPC that has begun goes on.
+// Enter begins a step. It does nothing if the step is the current one of a gRPC call.
 func (p *Progress) Enter(at Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +98,8 @@ func (p *Progress) enterLocked(at Step, now time.Time) {
 	p.phaseLocked(at, now)
 }
 
-// Broken notes why the connection of the last dial cannot be used, if the server has not got ready. The
-// attempt waits, and dials again.
+// Broken records why the connection of the last dial cannot be used, if the server has not got ready. The
+// attempt then waits and dials again.
 func (p *Progress) Broken(why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +108,7 @@ func (p *Progress) Broken(why string) {
 	}
 }
 
-// Reason returns what err, the error of a connection, means to people.
+// Reason describes err, the error of a connection, for people.
 func Reason(err error) string {
 	op, isOp := errors.AsType[*net.OpError](err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
@@ -129,39 +128,39 @@ func Reason(err error) string {
 	}
 }
 
-// noResolver is why a look-up has no result.
+// noResolver is the text for a look-up that timed out.
 const noResolver = "no answer from the resolver"
 
-// isEnd reports whether the end of the attempt has caused err.
+// isEnd reports whether the end of the attempt caused err.
 func isEnd(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) ||
-		err != nil && strings.HasSuffix(err.Error(), "operation was canceled") // of a dial
+		err != nil && strings.HasSuffix(err.Error(), "operation was canceled") // a cancelled dial
 }
 
-// Dial makes a connection that counts its bytes. next is the step after it.
+// Dial makes a connection that counts its bytes. next is the step after the dial.
 func (p *Progress) Dial(ctx context.Context, dial DialFunc, network, address string, next Step) (net.Conn, error) {
 	if p.Unix != "" {
 		network, address = "unix", p.Unix
 	}
-	start := p.dials(network+" "+address, Endpoint{})
+	start := p.beginDial(network+" "+address, Endpoint{})
 	conn, err := dial(ctx, network, address)
-	return p.dialled(start, conn, err, next)
+	return p.endDial(start, conn, err, next)
 }
 
-// Connect makes a connection to at that counts its bytes. next is the step after it.
+// Connect makes a connection to at that counts its bytes. next is the step after the dial.
 func (p *Progress) Connect(ctx context.Context, c *Connector, at Endpoint, next Step) (net.Conn, error) {
-	start := p.dials("", at)
+	start := p.beginDial("", at)
 	conn, err := c.Connect(p.HooksAt(ctx, at), at)
-	return p.dialled(start, conn, err, next)
+	return p.endDial(start, conn, err, next)
 }
 
-// dials begins the step of a dial.
-func (p *Progress) dials(where string, to Endpoint) (start time.Time) {
+// beginDial begins the step of a dial.
+func (p *Progress) beginDial(where string, to Endpoint) (start time.Time) {
 	start = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.dialsAgainLocked()
+	p.saveDialLocked()
 	p.at, p.where, p.to, p.since, p.failed, p.broken, p.conn, p.connected, p.reused, p.secure = StepDial, where, to, start, nil, "", nil, 0, false, false
 	p.phaseLocked(StepDial, start)
 	if f := p.phases.current(""); f != nil && f.name == StepDial.phase() {
@@ -170,9 +169,9 @@ func (p *Progress) dials(where string, to Endpoint) (start time.Time) {
 	return start
 }
 
-// dialsAgainLocked keeps what the next dial replaces, if there was one before.
-func (p *Progress) dialsAgainLocked() {
-	if p.at == StepHTTP2 || p.at == StepTLS { // gRPC dials again when it has waited for too long
+// saveDialLocked saves the state of the previous dial, if there was one, before the next dial replaces it.
+func (p *Progress) saveDialLocked() {
+	if p.at == StepHTTP2 || p.at == StepTLS { // gRPC dials again after it has waited for too long
 		p.before = p.waitLocked()
 		p.before.Saw = append(p.before.Saw, "then dialled again")
 	}
@@ -182,8 +181,8 @@ func (p *Progress) dialsAgainLocked() {
 	}
 }
 
-// dialled ends the step of a dial.
-func (p *Progress) dialled(start time.Time, conn net.Conn, err error, next Step) (net.Conn, error) {
+// endDial ends the step of a dial.
+func (p *Progress) endDial(start time.Time, conn net.Conn, err error, next Step) (net.Conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -200,8 +199,8 @@ func (p *Progress) dialled(start time.Time, conn net.Conn, err error, next Step)
 	return p.countLocked(conn), nil
 }
 
-// Reuse begins a step on a connection to at that an earlier attempt has made, with TLS over it if secure
-// is true. It returns conn, which counts its bytes.
+// Reuse begins a step on a connection to at that an earlier attempt has made. secure says whether it uses
+// TLS. Reuse returns a connection over conn that counts its bytes.
 func (p *Progress) Reuse(conn net.Conn, at Endpoint, secure bool, next Step) net.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,7 +209,7 @@ func (p *Progress) Reuse(conn net.Conn, at Endpoint, secure bool, next Step) net
 	return p.countLocked(conn)
 }
 
-// countLocked returns conn, which counts its bytes.
+// countLocked returns a connection over conn that counts its bytes.
 func (p *Progress) countLocked(conn net.Conn) net.Conn {
 	p.conn = &p.first
 	if p.conn.of != nil {
@@ -220,7 +219,7 @@ func (p *Progress) countLocked(conn net.Conn) net.Conn {
 	return p.conn
 }
 
-// Hooks returns a ctx with which net and net/http report lookups and handshakes to p.
+// Hooks returns a context with which net and net/http report look-ups and handshakes to p.
 func (p *Progress) Hooks(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart:          func(httptrace.DNSStartInfo) { p.hook(StepDNS, "") },
@@ -230,7 +229,7 @@ func (p *Progress) Hooks(ctx context.Context) context.Context {
 		TLSHandshakeStart: func() { p.Enter(StepTLS) },
 		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
 			p.Handshook(&s, err)
-			if err == nil { // otherwise the attempt ends in this step
+			if err == nil { // after an error the attempt ends in this step
 				p.Enter(StepHTTP)
 			}
 		},
@@ -238,8 +237,8 @@ func (p *Progress) Hooks(ctx context.Context) context.Context {
 	})
 }
 
-// HooksAt is [Progress.Hooks] for the dial of at, if its phases are noted and there may be more than
-// one. Otherwise it returns ctx.
+// HooksAt is [Progress.Hooks] for the dial of at. If phases are not recorded, or if the dial has only one
+// phase, it returns ctx.
 func (p *Progress) HooksAt(ctx context.Context, at Endpoint) context.Context {
 	if !p.Traced || at.Unix != "" || at.literal().IsValid() {
 		return ctx
@@ -260,8 +259,8 @@ func (p *Progress) Answered(status int) {
 	p.enterLocked(StepBody, now)
 }
 
-// Explain adds what the attempt was waiting for to out, and emits it, if the deadline has ended
-// the attempt.
+// Explain adds what the attempt was waiting for to out, and emits it to t. It does nothing unless the
+// deadline has ended the attempt.
 func (p *Progress) Explain(ctx context.Context, t probe.Tracer, out *probe.Outcome) {
 	deadline, ok := ctx.Deadline()
 	if !ok || out.Result != probe.Failure || out.Reason == "" || out.Reason == probe.ReasonHTTPStatus || time.Now().Before(deadline) {
@@ -272,7 +271,7 @@ func (p *Progress) Explain(ctx context.Context, t probe.Tracer, out *probe.Outco
 	}
 }
 
-// wait returns what the attempt is waiting for; nil before its first step.
+// wait describes what the attempt is waiting for. It returns nil before the first step.
 func (p *Progress) wait() *explain.Wait {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,7 +279,7 @@ func (p *Progress) wait() *explain.Wait {
 		return nil
 	}
 	if b := p.before; b != nil && p.at == StepDial && p.failed == nil && time.Since(p.since) < b.For {
-		return b // a dial that has only begun is not what the attempt was waiting for
+		return b // the new dial has only just begun
 	}
 	w := p.waitLocked()
 	if p.Redials && (p.broken != "" || p.at == StepDial && p.failed != nil && !isEnd(p.failed)) {
@@ -327,16 +326,16 @@ func (p *Progress) waitLocked() *explain.Wait {
 	if p.reused {
 		w.Saw = append(w.Saw, "on the connection of an earlier attempt")
 	}
-	if p.conn != nil && (p.at != StepTLS || p.conn.sent.Load() > 0) { // a busy host may not have begun the handshake
+	if p.conn != nil && (p.at != StepTLS || p.conn.sent.Load() > 0) { // a busy host may not have started the handshake
 		w.Saw = append(w.Saw, p.conn.saw())
 	}
 	return w
 }
 
-// respondingLocked returns how far request and response have come.
+// respondingLocked describes the progress of request and response.
 func (p *Progress) respondingLocked() string {
 	switch {
-	case p.responds.Load(), !p.secure && p.conn != nil && p.conn.received.Load() > 0: // net/http does not always tell
+	case p.responds.Load(), !p.secure && p.conn != nil && p.conn.received.Load() > 0: // net/http does not always report it
 		return "the response headers are not finished"
 	case p.conn != nil && p.conn.unsent.Load():
 		return "the request is not sent: the server does not read all of it"
@@ -345,14 +344,14 @@ func (p *Progress) respondingLocked() string {
 	}
 }
 
-// dialingLocked sets why there is no connection.
+// dialingLocked describes why there is no connection.
 func (p *Progress) dialingLocked(w *explain.Wait) {
 	isTimeout := p.failed == nil || isEnd(p.failed)
 	dns, isDNS := errors.AsType[*net.DNSError](p.failed)
 	switch {
 	case isDNS && isTimeout:
 		w.Call, w.Where, w.Saw = string(StepDNS), dns.Name, []string{noResolver}
-	case !isTimeout: // gRPC dials again until the deadline
+	case !isTimeout: // gRPC retries until the deadline
 		w.Saw = []string{Reason(p.failed)}
 	case p.Unix != "":
 		w.Saw = []string{"the socket takes no connection: its listen queue is full"}
@@ -366,19 +365,19 @@ type countedConn struct {
 	net.Conn
 	of             *Progress
 	sent, received atomic.Int64
-	last           atomic.Int64 // when bytes were received last, since begun
+	last           atomic.Int64 // when bytes were last received, in nanoseconds since epoch
 	unsent         atomic.Bool  // a write has not sent all of its bytes
 }
 
-// begun is the start of the times of [countedConn], which so need no allocation.
-var begun = time.Now()
+// epoch is the zero of the times that are stored as integers, which saves allocations.
+var epoch = time.Now()
 
 // Read implements [net.Conn].
 func (c *countedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.received.Add(int64(n))
-		c.last.Store(int64(time.Since(begun)))
+		c.last.Store(int64(time.Since(epoch)))
 	}
 	return n, err
 }
@@ -392,11 +391,11 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// saw describes what went over the connection.
+// saw describes the bytes sent and received over the connection.
 func (c *countedConn) saw() string {
 	text := explain.Bytes(c.sent.Load(), c.received.Load())
 	if last := time.Duration(c.last.Load()); last > 0 {
-		text += ", the last " + explain.Round(time.Since(begun)-last).String() + " ago"
+		text += ", the last " + explain.Round(time.Since(epoch)-last).String() + " ago"
 	}
 	return text
 }

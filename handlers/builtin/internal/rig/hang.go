@@ -10,11 +10,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Hang makes an attempt that must end at its deadline, and returns what it waited for by the
-// details. It compares the last event of the trace with them.
+// Hang makes an attempt that must end at its deadline, and returns the field "waiting" of its details. It
+// checks that the last event of the trace says the same.
 func Hang(t *testing.T, h probe.Handler) string { return HangFor(t, h, 200*time.Millisecond) }
 
-// HangFor is Hang with another deadline.
+// HangFor is like Hang with another timeout.
 func HangFor(t *testing.T, h probe.Handler, timeout time.Duration) string {
 	t.Helper()
 	var last probe.TraceEvent
@@ -41,7 +41,7 @@ func waitingOf(t *testing.T, out probe.Outcome) string {
 	return Detail(t, out, "waiting")
 }
 
-// Detail returns a field of the details, "" if it is not set.
+// Detail returns a field of the details, or "" if it is not set.
 func Detail(t *testing.T, out probe.Outcome, name string) string {
 	t.Helper()
 	if out.Details == "" {
@@ -54,7 +54,7 @@ func Detail(t *testing.T, out probe.Outcome, name string) string {
 	return fields[name]
 }
 
-// WantWaiting checks what an attempt waited for.
+// WantWaiting checks that got, a result of Hang, matches pattern.
 func WantWaiting(t *testing.T, got, pattern string) {
 	t.Helper()
 	if !regexp.MustCompile(pattern).MatchString(got) {

@@ -9,7 +9,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// Health is a health service made of one function.
+// Health is a health service that calls a function.
 type Health struct {
 	healthpb.UnimplementedHealthServer
 	Answer func(ctx context.Context, service string) (healthpb.HealthCheckResponse_ServingStatus, error)
@@ -26,7 +26,7 @@ func Answers(s healthpb.HealthCheckResponse_ServingStatus) *Health {
 	return &Health{Answer: func(context.Context, string) (healthpb.HealthCheckResponse_ServingStatus, error) { return s, nil }}
 }
 
-// ServeGRPC serves h, or nothing if h is nil, on l until the test ends.
+// ServeGRPC serves h on l until the test ends. If h is nil, the server has no health service.
 func ServeGRPC(t testing.TB, l net.Listener, h *Health, options ...grpc.ServerOption) {
 	t.Helper()
 	s := grpc.NewServer(options...)

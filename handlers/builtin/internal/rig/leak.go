@@ -11,14 +11,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// WantNoLeak makes attempts at servers that take as little as they like, and checks that neither a
-// descriptor nor a goroutine of theirs is left. The servers hold one of each for an attempt until the end of
-// the test: see [Hold].
+// WantNoLeak makes attempts at servers that do not read, and checks that the attempts leave neither
+// descriptors nor goroutines. For each attempt, the server holds one of each until the end of the test,
+// see [Hold].
 func WantNoLeak(t *testing.T, h probe.Handler) {
 	t.Helper()
 	const attempts = 2
 	goroutines, descriptors := runtime.NumGoroutine()+attempts, open()+attempts
-	for range attempts { // one after another: libraries may share connections
+	for range attempts { // one after another, because libraries may share connections
 		if out, err := Attempt(t, h, probe.Request{}, 400*time.Millisecond); err != nil || out.Result != probe.Failure {
 			t.Fatalf("got %+v, %v", out, err)
 		}
@@ -32,13 +32,13 @@ func WantNoLeak(t *testing.T, h probe.Handler) {
 	}
 }
 
-// open returns the number of open descriptors, 0 if the system does not tell.
+// open returns the number of open descriptors, or 0 if the system does not report it.
 func open() int {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	return len(entries)
 }
 
-// Hold writes text again and again, reads nothing, and holds the connection until the test ends.
+// Hold writes text repeatedly, reads nothing, and holds the connection until the test ends.
 func Hold(t *testing.T, c net.Conn, text []byte) {
 	for len(text) > 0 {
 		if _, err := c.Write(text); err != nil {
@@ -48,7 +48,7 @@ func Hold(t *testing.T, c net.Conn, text []byte) {
 	<-t.Context().Done()
 }
 
-// SmallBuffers connects with buffers that are soon full.
+// SmallBuffers dials a connection with small buffers.
 func SmallBuffers(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err == nil {

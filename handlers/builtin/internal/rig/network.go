@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Network is a network inside one process. Connections are pipes ([net.Pipe]), and addresses are
-// compared as strings. A connection to an address without a listener is refused. The zero value
-// is ready to use; it is safe for concurrent use.
+// Network is a simulated network inside one process. Connections are pipes ([net.Pipe]), and addresses are
+// compared as strings. A connection to an address without a listener is refused. The zero value is ready to
+// use. A Network is safe for concurrent use.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
@@ -57,8 +57,7 @@ func (n *Network) Dials() []string {
 	return append([]string(nil), n.dials...)
 }
 
-// DialContext connects to the listener at address. It blocks until the connection is accepted, or
-// ctx ends.
+// DialContext connects to the listener at address. It blocks until the connection is accepted or ctx ends.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
 	n.dials = append(n.dials, address)

@@ -1,5 +1,5 @@
-// Package rig has what the tests of the built-in handlers share: attempts and what they must
-// return, servers, and a network inside the process.
+// Package rig has helpers for tests of the built-in handlers: attempts and checks of their outcomes, servers,
+// and a simulated network.
 package rig
 
 import (
@@ -119,7 +119,7 @@ func Listen(t testing.TB, network, address string) net.Addr {
 	return l.Addr()
 }
 
-// SocketPath returns a short path for a new socket, whatever TMPDIR is.
+// SocketPath returns a short path for a new socket, regardless of TMPDIR.
 func SocketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(plugin.SocketTemp(), "prober-")
@@ -130,8 +130,8 @@ func SocketPath(t *testing.T) string {
 	return filepath.Join(dir, "s")
 }
 
-// Peer accepts connections on loopback and calls serve with each, which may block until the
-// connection is closed at the end of the test.
+// Peer accepts connections on loopback and calls serve with each. serve may block until the connection is
+// closed at the end of the test.
 func Peer(t *testing.T, serve func(c net.Conn)) (port int) {
 	t.Helper()
 	l, port := Loopback(t)
@@ -162,7 +162,7 @@ func Peer(t *testing.T, serve func(c net.Conn)) (port int) {
 	return port
 }
 
-// Silent reads and never answers.
+// Silent reads from c and never answers.
 func Silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
 // PrepareAt binds p to config and target.
@@ -175,7 +175,7 @@ func PrepareAt(t *testing.T, p probe.Preparer, config string, target probe.Targe
 	return h
 }
 
-// Traced returns h with every attempt traced.
+// Traced returns a handler that traces every attempt of h.
 func Traced(h probe.Handler) probe.Handler {
 	return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 		req.Trace = func(probe.TraceEvent) {}
@@ -183,7 +183,8 @@ func Traced(h probe.Handler) probe.Handler {
 	})
 }
 
-// ByNetHTTP returns h with every attempt made by net/http: only that calls the trace of a context.
+// ByNetHTTP returns a handler that makes every attempt of h with net/http. It adds an httptrace to the
+// context, and only net/http calls that.
 func ByNetHTTP(h probe.Handler) probe.Handler {
 	return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 		return h.Probe(httptrace.WithClientTrace(ctx, new(httptrace.ClientTrace)), req)

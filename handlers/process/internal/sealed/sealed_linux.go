@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Copy is a copy of an executable that nobody can change, neither between its check and its start
-// nor while it runs.
+// Copy is an immutable copy of an executable. It cannot change between its check and its start, or while
+// it runs.
 type Copy struct{ file *os.File }
 
 // New copies code into a file in memory and seals it against writes.
 func New(name string, code []byte) (*Copy, error) {
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("prober-plugin-"+name, flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3, where all such files are executable
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3, all such files are executable
 		fd, err = unix.MemfdCreate("prober-plugin-"+name, flags)
 	}
 	if err != nil {
@@ -37,8 +37,8 @@ func New(name string, code []byte) (*Copy, error) {
 // sealPatience is how long seal waits for the kernel to release pages of the copy.
 const sealPatience = 5 * time.Second
 
-// seal seals file. The kernel refuses that while a page of the file is in use. On a busy machine
-// the kernel itself uses pages that were just written.
+// seal seals file. The kernel refuses to seal while a page of the file is in use. On a busy machine, the
+// kernel itself still uses pages that were just written.
 func seal(file *os.File) error {
 	for start, pause := time.Now(), 100*time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -49,11 +49,11 @@ func seal(file *os.File) error {
 	}
 }
 
-// Check returns nil: nobody can change the copy.
+// Check returns nil, because the copy cannot change.
 func (c *Copy) Check() error { return nil }
 
-// Command returns the path that a child runs, and the files that it inherits. The file stays open
-// in the child: a script opens itself after the start.
+// Command returns the path that a child runs, and the files that it inherits. The file stays open in the
+// child, because the interpreter of a script opens the path after the start.
 func (c *Copy) Command() (path string, files []*os.File) {
 	return "/proc/self/fd/3", []*os.File{c.file}
 }

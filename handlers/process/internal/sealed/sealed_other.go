@@ -31,7 +31,7 @@ func New(_ string, code []byte) (*Copy, error) {
 }
 
 func (c *Copy) path() string {
-	if runtime.GOOS == "windows" { // which does not run a file without an extension
+	if runtime.GOOS == "windows" { // Windows does not run a file without an extension
 		return filepath.Join(c.folder, "plugin.exe")
 	}
 	return filepath.Join(c.folder, "plugin")

@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/internal/pluginpb"
 )
 
-// serveHostile serves without the SDK, and violates the contract as the config says.
+// serveHostile serves without the SDK. The config selects how it violates the contract.
 func serveHostile(manifest string) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{

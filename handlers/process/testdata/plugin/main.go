@@ -1,4 +1,5 @@
-// Plugin is a process that behaves as its config says, and at its start as its environment says.
+// Plugin is a process for tests. Its environment selects its behaviour at the start, and its config the
+// behaviour of attempts.
 package main
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/daeace23/prober/sdk/process"
 )
 
-// The streams of the process, which go-plugin replaces.
+// The original streams of the process. go-plugin replaces os.Stdout and os.Stderr.
 var rawStdout, rawStderr = os.Stdout, os.Stderr
 
 func main() {
@@ -28,7 +29,7 @@ func main() {
 	case "crash":
 		fmt.Fprintln(os.Stderr, "no licence found")
 		os.Exit(7)
-	case "held": // its output, by a process that has left the group
+	case "held": // a process outside of the group holds the output open
 		sleep := exec.Command("/usr/bin/setsid", "/bin/sh", "-c", "/bin/sleep 1000 &")
 		sleep.Stdout = os.Stdout
 		if err := sleep.Run(); err != nil {
@@ -43,7 +44,7 @@ func main() {
 	case "hostile":
 		serveHostile(manifest)
 		return
-	case "once": // and never again
+	case "once": // only the first start succeeds
 		if err := os.Mkdir(os.Getenv("FLAG"), 0o700); err != nil {
 			if os.Getenv("THEN") == "hang" {
 				time.Sleep(time.Hour)
@@ -99,7 +100,7 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		}
 	case "panic":
 		panic("at the disco")
-	case "gossip": // also after the attempt
+	case "gossip": // logs after the attempt too
 		secret := r.Config.String("password", "")
 		go func() {
 			for {
@@ -152,8 +153,8 @@ func child() (probe.Outcome, error) {
 	return sdk.Successf("%d", sleep.Process.Pid), nil
 }
 
-// strays starts processes that outlive their parents, inside and outside its group, that ignore
-// signals or share no file with it, and returns their process IDs.
+// strays starts processes that outlive their parents, and returns their process IDs. They are inside or
+// outside of its group, ignore signals, or share no file with it.
 func strays() (probe.Outcome, error) {
 	const quiet = "</dev/null >/dev/null 2>&1"
 	var all []string
@@ -199,7 +200,7 @@ func count(r *sdk.Request) (probe.Outcome, error) {
 	return sdk.Successf("%d", n), r.KV().Set("n", []byte(strconv.Itoa(n)))
 }
 
-// drown writes binary data to standard output and error without end.
+// drown writes binary data to standard output and standard error for ever.
 func drown() {
 	block := []byte(strings.Repeat("\x00\xff\x1b[31m", 1<<15))
 	for _, f := range []*os.File{rawStdout, rawStderr, os.Stdout} {

@@ -2,9 +2,9 @@ package binary
 
 import "encoding/binary"
 
-// memory.fill and memory.copy of a metered module are calls of functions that do them in chunks,
-// each of which is paid before it is written. As the instructions, the functions write nothing if
-// a part is outside of memory.
+// A metered module replaces memory.fill and memory.copy by calls of functions that work in chunks. Each
+// chunk is paid for before it is written. Like the instructions, the functions write nothing if a part
+// of the range is outside of memory.
 
 // assembly is the body of a function.
 type assembly struct {
@@ -17,7 +17,7 @@ func (a *assembly) get(local byte)   { a.op(0x20, local) }
 
 func (a *assembly) chunk() { a.out = appendSigned(append(a.out, 0x41), bulkChunk) }
 
-// move adds a chunk to a local, or subtracts it.
+// move adds the size of a chunk to a local, or subtracts it, depending on op.
 func (a *assembly) move(local, op byte) {
 	a.get(local)
 	a.chunk()
@@ -29,14 +29,15 @@ const (
 	opSub = 0x6b
 )
 
-// whileLeft branches to a depth while more than a chunk is left, in local 2.
+// whileLeft branches to a depth while local 2, the number of bytes left, is more than a chunk.
 func (a *assembly) whileLeft(depth byte) {
 	a.get(2)
 	a.chunk()
 	a.op(0x4b, 0x0d, depth) // i32.gt_u, br_if
 }
 
-// leaveUnless leaves the current block if local 2, of bytes from a local on, ends outside of memory.
+// leaveUnless leaves the current block if a range ends outside of memory. The range begins at a local
+// and has as many bytes as local 2 says.
 func (a *assembly) leaveUnless(local byte) {
 	a.get(local)
 	a.op(0xad) // i64.extend_i32_u
@@ -45,7 +46,7 @@ func (a *assembly) leaveUnless(local byte) {
 	a.op(0x3f, 0x00, 0xad, 0x42, 0x10, 0x86, 0x56, 0x0d, 0x00) // memory.size, i64.extend_i32_u, i64.const 16, i64.shl, i64.gt_u, br_if 0
 }
 
-// begin adds the beginning of both functions: a block that is left at once if a chunk suffices.
+// begin returns the beginning of both functions: a block that is left at once if one chunk suffices.
 func (m *meteredCode) begin() *assembly {
 	a := &assembly{code: m, out: []byte{0}}
 	a.out = m.appendCharge(a.out, unitsOfCall)
@@ -56,7 +57,7 @@ func (m *meteredCode) begin() *assembly {
 	return a
 }
 
-// rest ends the block, and pays for what is left.
+// rest ends the block, and pays for the rest of the bytes.
 func (a *assembly) rest() {
 	a.op(0x0b)
 	a.out = a.code.appendGlobal(a.out, 0x23)
@@ -66,7 +67,7 @@ func (a *assembly) rest() {
 	a.out = a.code.appendRefuel(a.code.appendGlobal(a.out, 0x24))
 }
 
-// fill returns a function with the parameters of memory.fill: address, value, size.
+// fill returns the body of a function with the parameters of memory.fill: address, value, size.
 func (m *meteredCode) fill() []byte {
 	a := m.begin()
 	a.leaveUnless(0)
@@ -88,8 +89,8 @@ func (m *meteredCode) fill() []byte {
 	return a.out
 }
 
-// copy returns a function with the parameters of memory.copy: to, from, size. It begins with the
-// last chunk if the destination is behind the source, because they may overlap.
+// copy returns the body of a function with the parameters of memory.copy: to, from, size. If the
+// destination is after the source, it begins with the last chunk, because they may overlap.
 func (m *meteredCode) copy() []byte {
 	a := m.begin()
 	a.leaveUnless(0)

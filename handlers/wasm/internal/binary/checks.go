@@ -9,12 +9,13 @@ import (
 // emptyLoop is an instruction that does nothing: loop end.
 const emptyLoop = "\x03\x40\x0b"
 
-// withChecks returns a module, of [Inspect], with an empty loop at the start of each function:
-// wazero checks only at loops whether a guest is to end, and a guest that calls itself has none.
+// withChecks returns a module with an empty loop at the start of each function. wazero checks only at
+// loops whether a guest must end, and a recursive guest may have no loop. code is the result of
+// [Inspect].
 func withChecks(code []byte) []byte {
 	sections, err := wasmfile.Sections(code)
 	if err != nil {
-		return code // wazero refuses it
+		return code // wazero will refuse it
 	}
 	bodies := make(map[int][]byte)
 	for i, s := range sections {
@@ -25,12 +26,12 @@ func withChecks(code []byte) []byte {
 	return rebuild(code, sections, bodies)
 }
 
-// checkedBodies returns a code section with an empty loop in each function. What cannot be read
-// stays as it is.
+// checkedBodies returns a code section with an empty loop in each function. A malformed section does
+// not change.
 func checkedBodies(section []byte) []byte {
 	r := newReader(section)
 	count := r.items()
-	out := append(make([]byte, 0, len(section)+len(section)/8), section[:r.at()]...)
+	out := append(make([]byte, 0, len(section)+len(section)/8), section[:r.position()]...)
 	for range count {
 		body := r.Bytes()
 		f := newReader(body)
@@ -42,7 +43,7 @@ func checkedBodies(section []byte) []byte {
 			return section
 		}
 		out = binary.AppendUvarint(out, uint64(len(body)+len(emptyLoop)))
-		out = append(append(append(out, body[:f.at()]...), emptyLoop...), f.Data...)
+		out = append(append(append(out, body[:f.position()]...), emptyLoop...), f.Data...)
 	}
 	return append(out, r.Data...)
 }

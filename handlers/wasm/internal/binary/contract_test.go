@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// contract returns what wazero finds of the imports and exports of a module.
+// contract returns the imports and exports of a module as wazero reads them.
 func contract(compiled wazero.CompiledModule) *abi.Guest {
 	types := func(types []api.ValueType) (names []abi.Type) {
 		for _, t := range types {
@@ -35,7 +35,7 @@ func contract(compiled wazero.CompiledModule) *abi.Guest {
 	return g
 }
 
-// FuzzGuestAgainstWazero compares what wasmfile.Guest reads of a module with what wazero does.
+// FuzzGuestAgainstWazero compares the imports and exports that wasmfile.Guest and wazero read.
 func FuzzGuestAgainstWazero(f *testing.F) {
 	const header = "\x00asm\x01\x00\x00\x00"
 	for _, module := range []string{
@@ -54,13 +54,13 @@ func FuzzGuestAgainstWazero(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, module []byte) {
 		if _, err := binary.Inspect(module, 1000); err != nil {
-			return // it is not compiled
+			return // not compiled
 		}
 		runtime := wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfigInterpreter())
 		defer runtime.Close(t.Context())
 		compiled, err := runtime.CompileModule(t.Context(), module)
 		if err != nil {
-			return // there is nothing to compare with
+			return // nothing to compare with
 		}
 		got, err := wasmfile.Guest(module)
 		if diff := cmp.Diff(contract(compiled), got, cmpopts.EquateEmpty()); err != nil || diff != "" {

@@ -6,19 +6,19 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// Limits of what a module may declare. wazero allocates everything before it reads it: a module
-// of fifteen bytes that declares four billion segments would end the whole process.
+// Limits of the declarations in a module. wazero allocates memory for declared items before it reads
+// them: a module of fifteen bytes that declares four billion segments would crash the process.
 const (
-	maxItems   = 1 << 20 // of one section, or of one list in it
-	maxGlobals = 10_000  // each is an allocation of every instance
-	maxParams  = 1000    // of one function, and as many results
-	maxLocals  = 50_000  // of one function
-	allLocals  = 4 << 20 // of all functions
+	maxItems   = 1 << 20 // in one section, or in one list of a section
+	maxGlobals = 10_000  // each costs every instance an allocation
+	maxParams  = 1000    // per function; the same for results
+	maxLocals  = 50_000  // per function
+	allLocals  = 4 << 20 // in all functions
 
-	maxLoops    = 2000    // of one function; those of real programs have a few hundred
-	maxBranches = 20_000  // of one function; those of real programs have two thousand
-	maxFlow     = 4 << 20 // branches times locals of one function
-	maxCarried  = 200_000 // values in the calls and branches of one function
+	maxLoops    = 2000    // per function; real programs have a few hundred
+	maxBranches = 20_000  // per function; real programs have two thousand
+	maxFlow     = 4 << 20 // branches times locals, per function
+	maxCarried  = 200_000 // values in calls and branches, per function
 	allSquares  = 8 << 20
 	allFlow     = 128 << 20
 	allCarried  = 8 << 20
@@ -30,11 +30,11 @@ const (
 	maxExports   = 20_000
 	maxTables    = 100
 
-	maxName = 64 << 10 // bytes; names are in the text of every trap
+	maxName = 64 << 10 // bytes; the text of every trap contains names
 )
 
-// checkCounts checks the counts in a section that [inspection.read] does not read. A section
-// that it cannot read is refused.
+// checkCounts checks the counts in a section that [inspection.read] does not read. It returns an error
+// for a malformed section.
 func checkCounts(s wasmfile.Section) error {
 	r := newReader(s.Body)
 	if s.ID == sectionCustom && s.Name == "name" {
@@ -49,22 +49,23 @@ func (r *reader) failf(format string, args ...any) {
 	r.Err = fmt.Errorf(format, args...)
 }
 
-// items reads the length of a vector whose items take more memory than they have bytes.
+// items reads the length of a vector. The limit matters because items take more memory than bytes in
+// the module.
 func (r *reader) items() int { return r.atMost(maxItems, "items in one list") }
 
-// atMost reads the length of a vector, which is an error above most.
-func (r *reader) atMost(most int, what string) int {
+// atMost reads the length of a vector. A length above limit is an error.
+func (r *reader) atMost(limit int, what string) int {
 	n := r.Count()
-	if n > most {
-		r.failf("more than %d %s", most, what)
+	if n > limit {
+		r.failf("more than %d %s", limit, what)
 		return 0
 	}
 	return n
 }
 
-// valueType reads the type of a value. References to a type, which begin with 0x63 or 0x64, are
-// refused. No toolchain emits them, and in a select wazero compiles other instructions than it
-// has validated: a guest could call any address.
+// valueType reads the type of a value. It refuses typed references, which begin with 0x63 or 0x64: no
+// toolchain emits them, and wazero compiles a select with them differently than it validates it, so
+// that a guest could call any address.
 func (r *reader) valueType() { r.checkType(r.Byte()) }
 
 func (r *reader) checkType(t byte) {
@@ -127,9 +128,9 @@ func (r *reader) expression() {
 	}
 }
 
-// elements skips the contents of tables, at most so many. It reports whether some are not
-// written at the start, but by table.init or ref.func.
-func (r *reader) elements(most int) (left bool) {
+// elements skips the element section, with at most limit elements. It reports whether there are passive
+// or declarative segments, which are not written to a table at the start.
+func (r *reader) elements(limit int) (left bool) {
 	const passive, indexed, expressions = 1, 2, 4
 	for range r.items() {
 		flags := r.U32()
@@ -152,7 +153,7 @@ func (r *reader) elements(most int) (left bool) {
 			r.zero()
 		}
 		n := r.items()
-		if most -= n; most < 0 {
+		if limit -= n; limit < 0 {
 			r.failf("more elements than two for each entry that tables may have")
 		}
 		for i := 0; i < n && r.Err == nil; i++ {
@@ -166,7 +167,7 @@ func (r *reader) elements(most int) (left bool) {
 	return left
 }
 
-// segments skips the contents of memory, and returns the size of the largest segment.
+// segments skips the data section, and returns the size of the largest segment.
 func (r *reader) segments() (largest int) {
 	for range r.items() {
 		switch r.U32() {
@@ -186,8 +187,8 @@ func (r *reader) segments() (largest int) {
 	return largest
 }
 
-// names skips the names of the module, of functions and of locals. Bytes behind a list are an
-// error, because wazero would read them as another list.
+// names skips the names of the module, of functions and of locals. Bytes after a list are an error,
+// because wazero would read them as another list.
 func (r *reader) names() {
 	for len(r.Data) > 0 && r.Err == nil {
 		kind, size := r.Byte(), r.Count()

@@ -1,8 +1,8 @@
 // Package binary reads WebAssembly modules before wazero compiles them.
 //
-// Read inspect.go first: [Inspect] refuses what would take too much, and rewrites the module
-// for the host. counts.go bounds how much of everything a module may have, scan.go reads its
-// instructions, effort.go estimates what they take to compile, and rewrite.go writes the
-// sections that change. fuel.go says what a metered module pays, metered.go writes one, and bulk.go
-// its functions for large parts of memory.
+// Read inspect.go first: [Inspect] refuses modules that would take too much time or memory, and
+// rewrites others for the host. counts.go limits the numbers of items in a module. scan.go reads the
+// instructions, effort.go estimates the effort of compiling them, and rewrite.go writes the changed
+// sections. fuel.go determines what a metered module pays, metered.go writes the module, and bulk.go
+// writes its functions for memory.fill and memory.copy.
 package binary

@@ -5,23 +5,23 @@ import (
 	"fmt"
 )
 
-// arity is the number of values that a function or block takes and leaves.
+// arity has the numbers of parameters and results of a function or block.
 type arity struct{ in, out uint64 }
 
 func (a arity) both() uint64 { return a.in + a.out }
 
-// signatures are the types of a module and of its functions.
+// signatures has the types of a module and of its functions.
 type signatures struct {
 	types       []arity
-	functions   []uint32 // indices of types; imported functions come first
+	functions   []uint32 // type indices; imported functions come first
 	imports     int
 	globals     int
-	hostInTable bool // an element is an imported function
-	unknown     bool // something refers to a type or function that there is not
+	hostInTable bool // a table element is an imported function
+	unknown     bool // there is a reference to a missing type or function
 }
 
-// at returns the arity of a type. It is zero for an unknown type, which wazero refuses.
-func (s *signatures) at(kind uint32) arity {
+// ofType returns the arity of a type. It is zero for an unknown type, which wazero refuses.
+func (s *signatures) ofType(kind uint32) arity {
 	if uint64(kind) >= uint64(len(s.types)) {
 		s.unknown = true
 		return arity{}
@@ -29,28 +29,28 @@ func (s *signatures) at(kind uint32) arity {
 	return s.types[kind]
 }
 
-// of returns the arity of a function.
-func (s *signatures) of(function int) arity {
+// ofFunction returns the arity of a function.
+func (s *signatures) ofFunction(function int) arity {
 	if uint(function) >= uint(len(s.functions)) {
 		s.unknown = true
 		return arity{}
 	}
-	return s.at(s.functions[function])
+	return s.ofType(s.functions[function])
 }
 
-// effort is what makes code expensive to compile. The time and memory of wazero grow with the
-// square of the loops, with the product of branches and locals, and with the values that calls
-// and branches carry: a module of 137 kB took 3 GB and 24 seconds.
+// effort estimates how expensive code is to compile. wazero's time and memory grow with the square of
+// the loops, with the product of branches and locals, and with the values that calls and branches
+// carry. A module of 137 kB took 3 GB and 24 seconds.
 type effort struct {
 	locals   uint64
 	loops    uint64
 	branches uint64 // blocks, loops and branches to their ends
 	carried  uint64
-	squares  uint64 // of the loops of each function
-	flow     uint64 // branches times locals of each function
+	squares  uint64 // sum of the squares of each function's loops
+	flow     uint64 // sum of branches times locals of each function
 }
 
-// tooMuch returns an error if one function is too expensive.
+// tooMuch returns an error if this function is too expensive.
 func (e *effort) tooMuch() error {
 	e.squares, e.flow = e.loops*e.loops, e.branches*e.locals
 	switch {
@@ -66,7 +66,7 @@ func (e *effort) tooMuch() error {
 	return nil
 }
 
-// add adds the effort of one function. It returns an error if all of them are too expensive.
+// add adds the effort of one function. It returns an error if the total is too expensive.
 func (e *effort) add(one *effort) error {
 	e.locals += one.locals
 	e.squares += one.squares

@@ -14,7 +14,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-var programs = flag.Int("programs", 50, "on how many random programs meters are compared with none")
+var programs = flag.Int("programs", 50, "number of random programs that are compared with and without meters")
 
 // slicer gives a guest fuel in slices.
 type slicer struct {
@@ -38,15 +38,15 @@ func (s *slicer) refuel(context.Context, []uint64) {
 
 func (s *slicer) used() int64 { return s.granted - int64(s.fuel.Get()) }
 
-// trace is what can be seen of a program.
+// trace is the observable behaviour of a program.
 type trace struct {
-	calls   []string // of the host, and results of the functions
-	memory  uint64   // a hash
+	calls   []string // calls of the host and results of the functions
+	memory  uint64   // hash of the memory
 	globals []uint64
 	fuel    []int64
 }
 
-// runProgram calls the functions of a module, which s gives fuel unless it is nil.
+// runProgram calls the functions of a module. If s is not nil, it supplies the fuel.
 func runProgram(t *testing.T, config wazero.RuntimeConfig, code []byte, s *slicer) (seen trace) {
 	ctx := context.Background()
 	runtime := wazero.NewRuntimeWithConfig(ctx, config.WithMemoryLimitPages(40))
@@ -97,8 +97,8 @@ func runProgram(t *testing.T, config wazero.RuntimeConfig, code []byte, s *slice
 	return seen
 }
 
-// compareMetered runs a program as it is, with checks, and twice with meters. It reports whether it
-// was refuelled.
+// compareMetered runs a program unchanged, with checks, and twice with meters, and compares the
+// traces. It reports whether the program was refuelled.
 func compareMetered(t *testing.T, config wazero.RuntimeConfig, code []byte) bool {
 	t.Helper()
 	m, err := Inspect(code, 100)
@@ -127,7 +127,7 @@ func compareMetered(t *testing.T, config wazero.RuntimeConfig, code []byte) bool
 	return refuels > 0
 }
 
-// TestMeteredEqualsPlain compares random programs with themselves when they are metered.
+// TestMeteredEqualsPlain compares random programs with their metered versions.
 func TestMeteredEqualsPlain(t *testing.T) {
 	refuelled := 0
 	for seed := range *programs {
@@ -145,8 +145,8 @@ func TestMeteredEqualsPlain(t *testing.T) {
 	}
 }
 
-// FuzzMeteredAgainstPlain compares any program with itself when it is metered: results, traps,
-// calls of the host, memory and globals.
+// FuzzMeteredAgainstPlain compares any program with its metered version: results, traps, calls of the
+// host, memory and globals.
 func FuzzMeteredAgainstPlain(f *testing.F) {
 	for i := range byte(16) {
 		f.Add(bytes.Repeat([]byte{i, 3 * i, 7 * i, 41}, 40))

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// The numbers of the sections.
+// IDs of sections.
 const (
 	sectionCustom    = 0
 	sectionType      = 1
@@ -43,45 +43,45 @@ const PageSize = 64 << 10
 // WASI is the import module of the system interface.
 const WASI = "wasi_snapshot_preview1"
 
-// Module is what [Inspect] returns of a module.
+// Module is a module that [Inspect] has accepted and rewritten.
 type Module struct {
 	Code      []byte           // the module to compile
-	Metered   bool             // it counts what it runs, see [RefuelName]
-	Unmetered string           // why it does not
-	MinMemory uint64           // bytes that an instance begins with
+	Metered   bool             // it counts the instructions that it runs, see [RefuelName]
+	Unmetered string           // why it is not metered
+	MinMemory uint64           // initial memory of an instance, in bytes
 	Imports   []string         // the modules that it imports from
 	Globals   []string         // the names of the exports of its mutable globals
-	Volatile  bool             // it has state beside memory and globals: an image cannot hold it
+	Volatile  bool             // it has state outside of memory and globals, which an image cannot hold
 	Features  api.CoreFeatures // that its instructions and segments need
 
 	start bool   // it has a start function, exported as StartName
-	plain []byte // the code without meters
+	plain []byte // Code without meters
 }
 
-// Plain returns m, of [Inspect], without meters, and says why it has none.
+// Plain returns m without meters. m must be a result of [Inspect]. reason becomes m.Unmetered.
 func (m *Module) Plain(reason string) *Module {
 	plain := *m
 	plain.Code, plain.Metered, plain.Unmetered = withChecks(m.plain), false, reason
 	return &plain
 }
 
-// WithCode returns m with other code, for which [Module.Plain] must not be called.
+// WithCode returns m with other code. [Module.Plain] must not be called on the result.
 func (m *Module) WithCode(code []byte) *Module {
 	other := *m
 	other.Code, other.plain = code, nil
 	return &other
 }
 
-// Inspect reads a module before it is compiled. It refuses one that would take too much, and
-// rewrites it:
-//   - Its tables are clamped to tableEntries entries in total: the memory limit does not
+// Inspect reads a module before it is compiled. It refuses a module that would take too much time or
+// memory, and rewrites other modules:
+//   - Its tables are limited to tableEntries entries in total, because the memory limit does not
 //     cover them.
 //   - Its mutable globals are exported, so that a reset can restore them.
-//   - Its start function becomes an export that the host calls: the host does not see the
+//   - Its start function becomes an export that the host calls, because the host cannot observe the
 //     stack of a call that wazero makes.
-//   - It counts what it runs, if it can be metered.
-//   - Its data segments are merged if they nearly touch. The linker of Go makes tens of
-//     thousands, each of which costs time at every instantiation.
+//   - It counts the instructions that it runs, if it can be metered.
+//   - Its data segments are merged if the gap between them is small. Go's linker makes tens of
+//     thousands of segments, and each costs time at every instantiation.
 func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 	sections, err := wasmfile.Sections(code)
 	if err != nil {
@@ -107,7 +107,7 @@ func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 		}
 	}
 	m := in.Module
-	if m.start && in.sigs.of(int(in.start)) != (arity{}) {
+	if m.start && in.sigs.ofFunction(int(in.start)) != (arity{}) {
 		return nil, errors.New("the start function takes or returns something")
 	}
 	// Reference types allow too many ways to change a table.
@@ -126,16 +126,16 @@ func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 type inspection struct {
 	*Module
 	tableEntries uint32
-	start        uint32         // number of the start function
-	sigs         signatures     // of the sections so far
-	counted      bool           // there is a data count section: instructions may refer to data segments
+	start        uint32         // index of the start function
+	sigs         signatures     // from the sections read so far
+	counted      bool           // there is a data count section, so instructions may refer to data segments
 	bodies       map[int][]byte // new bodies of rewritten sections, by index
 
-	mutable   []uint32       // the numbers of the mutable globals
-	exports   int            // the guest's own
-	exportsAt int            // where they begin in their section
+	mutable   []uint32       // indices of the mutable globals
+	exports   int            // number of the guest's exports
+	exportsAt int            // their offset in the section
 	segment   int            // size of the largest data segment
-	edits     map[int][]edit // that meter the sections, by index
+	edits     map[int][]edit // edits that meter the sections, by index
 	code      meteredCode
 }
 
@@ -180,7 +180,7 @@ func (in *inspection) read(i int, s wasmfile.Section, r *reader) error {
 	return r.Err
 }
 
-// findStart returns the number of the start function, if there is one.
+// findStart returns the index of the start function, and sets m.start if there is one.
 func (m *Module) findStart(sections []wasmfile.Section) (start uint32, err error) {
 	for _, s := range sections {
 		if s.ID != sectionStart {
@@ -196,7 +196,7 @@ func (m *Module) findStart(sections []wasmfile.Section) (start uint32, err error
 	return start, nil
 }
 
-// knownModules returns the import modules of the ABI, in its order, and that of WASI.
+// knownModules returns the import modules of the ABI, in its order, and the one of WASI.
 var knownModules = sync.OnceValue(func() []string {
 	var names []string
 	for _, f := range abi.Imports() {
@@ -218,7 +218,7 @@ func checkModules(imports []string) error {
 	return nil
 }
 
-// readImports returns the modules that are imported from. Only functions may be imported.
+// readImports returns the names of the imported modules. Only functions may be imported.
 func readImports(r *reader, sigs *signatures) []string {
 	var modules []string
 	for range r.atMost(maxImports, "imports") {
@@ -317,17 +317,17 @@ func rebuild(code []byte, sections []wasmfile.Section, bodies map[int][]byte) []
 // reader reads the contents of sections.
 type reader struct {
 	wasmfile.Reader
-	body    []byte // the whole
-	edits   []edit // that meter it; ascending
-	globals int64  // more than the largest number of a global
+	body    []byte // the whole section
+	edits   []edit // edits that meter the section; ascending
+	globals int64  // larger than every index of a global
 }
 
 func newReader(data []byte) reader { return reader{Reader: wasmfile.Reader{Data: data}, body: data} }
 
-// sleb reads a signed integer in LEB128 of at most so many bytes.
-func (r *reader) sleb(most int) int64 {
+// sleb reads a signed LEB128 integer of at most maxBytes bytes.
+func (r *reader) sleb(maxBytes int) int64 {
 	var n int64
-	for shift := 0; shift < 7*most; shift += 7 {
+	for shift := 0; shift < 7*maxBytes; shift += 7 {
 		b := r.Byte()
 		n |= int64(b&0x7f) << shift
 		if b&0x80 == 0 {

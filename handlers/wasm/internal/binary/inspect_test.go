@@ -70,7 +70,7 @@ func FuzzInspect(f *testing.F) {
 		}
 		again, err := Inspect(m.Code, 100)
 		if len(m.Globals) > 0 || m.start {
-			return // their names are taken now
+			return // the rewritten module has reserved names
 		}
 		if err != nil || again.MinMemory != m.MinMemory || again.Volatile != m.Volatile {
 			t.Errorf("rewriting changed what the module says: %+v, %v, want %+v", again, err, m)

@@ -8,9 +8,9 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// What a metered module imports and exports. A guest must not have such an import or export.
+// The import and the export of a metered module. Other modules must not have them.
 const (
-	// RefuelModule and RefuelName are the function that a charge calls when the fuel is below
+	// RefuelModule and RefuelName name the function that a charge calls when the fuel is below
 	// zero. It has neither parameters nor results.
 	RefuelModule = reservedPrefix + "host"
 	RefuelName   = "refuel"
@@ -19,31 +19,31 @@ const (
 	FuelName = reservedPrefix + "fuel"
 )
 
-// maxMetered is how much larger a metered module may be than the module.
+// maxMetered is the maximum ratio of the sizes of a metered module and the original.
 const maxMetered = 3
 
 // meteredCode collects the functions of a metered module.
 type meteredCode struct {
 	sigs  *signatures
-	edits []edit // of one function; reused
+	edits []edit // edits of one function; reused
 	out   []byte
-	body  []byte // of one function; reused
+	body  []byte // body of one function; reused
 	all   effort
-	count int  // of functions
+	count int  // number of functions
 	bulk  bool // memory.fill or memory.copy is used
 	inits bool // memory.init is used
 	table bool // a bulk operation on tables is used
 	err   error
 }
 
-// refuse sets the reason why the module is not metered.
+// refuse sets the reason why the module is not metered. The first reason stays.
 func (m *meteredCode) refuse(err error) {
 	if m.err == nil {
 		m.err = err
 	}
 }
 
-// add adds a function that was read.
+// add appends a function that has been scanned.
 func (m *meteredCode) add(f *function) {
 	m.edits = f.edits
 	m.inits, m.table = m.inits || f.inits, m.table || f.tables
@@ -65,15 +65,15 @@ func (m *meteredCode) add(f *function) {
 	m.count++
 }
 
-// end ends the code section.
+// end finishes the code section.
 func (m *meteredCode) end(r *reader) {
 	if r.Err != nil || len(r.Data) > 0 || m.count != len(m.sigs.functions)-m.sigs.imports {
 		m.refuse(wasmfile.ErrMalformed)
 	}
 }
 
-// check refuses numbers of functions and globals that the module does not have: they are
-// those of what is added.
+// check refuses indices of functions and globals that the module does not have, because they could
+// refer to the added ones.
 func (m *meteredCode) check(r *reader) {
 	for i := range r.edits {
 		if e := &r.edits[i]; e.kind == editIndex && uint64(e.units) >= uint64(len(m.sigs.functions)) {
@@ -85,7 +85,7 @@ func (m *meteredCode) check(r *reader) {
 	}
 }
 
-// apply appends a body with its edits.
+// apply appends body to out with edits applied.
 func (m *meteredCode) apply(out, body []byte, edits []edit, locals uint64) []byte {
 	from := 0
 	for i := range edits {
@@ -106,7 +106,7 @@ func (m *meteredCode) apply(out, body []byte, edits []edit, locals uint64) []byt
 	return append(out, body[from:]...)
 }
 
-// shifted returns the number of a function behind the added import.
+// shifted returns the index of a function after the import has been added.
 func (m *meteredCode) shifted(function uint32) uint32 {
 	if uint64(function) >= uint64(m.sigs.imports) {
 		function++
@@ -114,7 +114,7 @@ func (m *meteredCode) shifted(function uint32) uint32 {
 	return function
 }
 
-// fillIndex is the number of the first added function.
+// fillIndex returns the index of the first added function.
 func (m *meteredCode) fillIndex() uint32 { return uint32(len(m.sigs.functions)) + 1 }
 
 // appendCharge appends: fuel -= units; if fuel < 0 { refuel() }
@@ -174,8 +174,8 @@ func (in *inspection) meter(code []byte, sections []wasmfile.Section) ([]byte, e
 	return out, nil
 }
 
-// appendMissing appends the sections that the module does not have between two sections, and that
-// a metered module needs.
+// appendMissing appends the sections between the sections last and next that a metered module needs
+// and that the module does not have.
 func (in *inspection) appendMissing(out []byte, last, next byte) []byte {
 	if last < sectionImport && next > sectionImport {
 		body := in.appendImport([]byte{1})
@@ -194,12 +194,13 @@ func (in *inspection) appendImport(out []byte) []byte {
 	return binary.AppendUvarint(append(out, kindFunction), uint64(len(in.sigs.types)))
 }
 
-// appendFuel appends the global: a mutable i64 that begins with 0.
+// appendFuel appends the global that holds the fuel: a mutable i64 with the initial value 0.
 func (in *inspection) appendFuel(out []byte) []byte {
 	return append(out, 0x7e, 0x01, 0x42, 0x00, 0x0b)
 }
 
-// meteredSection returns the new body of a section, with the name of a custom one, or nil to leave it out.
+// meteredSection returns the new body of a section, or nil to omit the section. The body of a custom
+// section includes its name.
 func (in *inspection) meteredSection(i int, s wasmfile.Section) ([]byte, error) {
 	m, edits := &in.code, in.edits[i]
 	switch s.ID {
@@ -239,7 +240,7 @@ func (in *inspection) meteredSection(i int, s wasmfile.Section) ([]byte, error) 
 	return s.Body, nil
 }
 
-// helpers is 1 if the functions for bulk operations are added.
+// helpers returns 1 if the functions for bulk operations are added, and 0 otherwise.
 func (m *meteredCode) helpers() int {
 	if m.bulk {
 		return 1
@@ -247,7 +248,7 @@ func (m *meteredCode) helpers() int {
 	return 0
 }
 
-// extend returns a vector with more items appended. If there are none, the vector does not change.
+// extend returns vector with items appended. more is their number. If it is 0, vector does not change.
 func (m *meteredCode) extend(vector []byte, more int, items string) []byte {
 	if more == 0 {
 		return vector
@@ -258,7 +259,8 @@ func (m *meteredCode) extend(vector []byte, more int, items string) []byte {
 	return append(append(out, r.Data...), items...)
 }
 
-// names returns the names of functions and locals, with the new numbers of functions.
+// names returns the name section with the names of functions and locals, under the new function
+// indices.
 func (m *meteredCode) names(section []byte) ([]byte, error) {
 	out := append([]byte{4}, "name"...)
 	r := newReader(section)

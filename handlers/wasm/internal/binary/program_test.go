@@ -5,26 +5,26 @@ import (
 	"encoding/binary"
 )
 
-// program generates a valid module from random bytes. Its functions compute, branch, loop, call
-// each other, use memory and globals, and trap. It ends: a global counts the loops and calls.
+// program generates a valid module from random bytes. The functions compute, branch, loop, call each
+// other, use memory and globals, and trap. They always end, because a global counts loops and calls.
 type program struct {
 	choices []byte
 	body    []byte
-	labels  []bool // of the open blocks: whether a branch goes back
+	labels  []bool // for each open block: whether a branch to it goes back
 	bulk    bool
 	last    byte
 }
 
 const (
-	programLocals    = 4      // of type i32, after two parameters
-	programFunctions = 4      // of its own, after the import
-	programSteps     = 1500   // fewer than the frames of an interpreter: refuel takes one
-	programPage      = 60_000 // most addresses are below, and below the end of memory
+	programLocals    = 4      // locals of type i32, after two parameters
+	programFunctions = 4      // functions after the import
+	programSteps     = 1500   // fewer than the frames of the interpreter, because refuel takes one
+	programPage      = 60_000 // most addresses are below this, and so inside memory
 )
 
 func (p *program) next(n int) int {
 	if len(p.choices) == 0 {
-		p.last++ // so that the rest is short, and not all alike
+		p.last++ // makes the rest short and varied
 		return int(p.last) % n
 	}
 	b := p.choices[0]
@@ -78,7 +78,7 @@ func (p *program) value(depth int) {
 	case 11:
 		p.value(depth - 1)
 		p.op(0x04, 0x7f)
-		p.labels = append(p.labels, true) // not to be branched to: it has a result
+		p.labels = append(p.labels, true) // no branch target, because the block has a result
 		p.value(depth - 1)
 		p.op(0x05)
 		p.value(depth - 1)
@@ -103,7 +103,7 @@ func (p *program) address(depth int) {
 	}
 }
 
-// size pushes the size of a bulk operation, sometimes of more than a chunk.
+// size pushes the size of a bulk operation, sometimes more than a chunk.
 func (p *program) size() {
 	p.number(0x41, []int64{0, 1, 100, bulkChunk - 1, bulkChunk, bulkChunk + 1, 2*bulkChunk + 5, 1 << 20, -1}[p.next(9)])
 }
@@ -132,7 +132,7 @@ func (p *program) statements(depth int) {
 	for range 1 + p.next(4) {
 		p.statement(depth)
 	}
-	for range p.next(60) / 50 * 300 { // a long stretch
+	for range p.next(60) / 50 * 300 { // sometimes a long stretch
 		p.op(0x20, 2, 0x41, 3, 0x6a, 0x21, 2)
 	}
 }
@@ -214,8 +214,8 @@ func (p *program) statement(depth int) {
 	}
 }
 
-// function returns the body of a function with two parameters and one result. The value of a block
-// with a result is not a target: a branch goes to the function instead.
+// function returns the body of a function with two parameters and one result. Blocks with a result are
+// not branch targets: such a branch goes to the end of the function instead.
 func (p *program) function() []byte {
 	p.body = []byte{2, programLocals, 0x7f, 1, 0x7e}
 	p.step()
@@ -226,8 +226,8 @@ func (p *program) function() []byte {
 	return append(binary.AppendUvarint(nil, uint64(len(p.body))), p.body...)
 }
 
-// module returns a module that exports the functions, a memory of two pages that may have 40, and
-// its globals.
+// module returns a module that exports the functions, the globals, and a memory of two pages that may
+// grow to 40.
 func (p *program) module() []byte {
 	section := func(id byte, parts ...[]byte) []byte {
 		body := bytes.Join(parts, nil)
@@ -251,7 +251,7 @@ func (p *program) module() []byte {
 		section(5, []byte("\x01\x01\x02\x28")),
 		section(6, []byte{4}, steps, []byte("\x0b\x7f\x01\x41\x05\x0b\x7e\x01\x42\x03\x0b\x7c\x01\x44\x00\x00\x00\x00\x00\x00\xf0\x3f\x0b")),
 		section(7, []byte{programFunctions + 4 + 1}, exports, []byte("\x06memory\x02\x00")),
-		section(9, []byte("\x01\x00\x41\x00\x0b\x06\x01\x02\x03\x04\x00\x01")), // an entry is the import, one is null
+		section(9, []byte("\x01\x00\x41\x00\x0b\x06\x01\x02\x03\x04\x00\x01")), // entries: functions, the import, and null
 		section(12, []byte{1}),
 		section(10, []byte{programFunctions}, codes),
 		section(11, []byte("\x01\x01\x06passiv")),

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// The prefixes of the exports that Inspect adds. A guest must not have such an export.
+// The prefixes of the exports that Inspect adds. A guest must not have exports with these prefixes.
 const (
 	reservedPrefix = "prober:"
 	globalPrefix   = reservedPrefix + "global:"
 )
 
-// StartName is the name of the export of the start function.
+// StartName is the name under which the start function is exported.
 const StartName = reservedPrefix + "start"
 
-// readGlobals finds the mutable globals. A type that the host cannot set makes the module
+// readGlobals finds the mutable globals. If the host cannot set a global of some type, the module is
 // volatile.
 func (m *inspection) readGlobals(r *reader) {
 	m.sigs.globals = r.atMost(maxGlobals, "globals")
@@ -44,7 +44,7 @@ func (m *inspection) readGlobals(r *reader) {
 func (m *inspection) addExports(r *reader, start uint32) []byte {
 	count := r.atMost(maxExports, "exports")
 	entries := r.Data
-	m.exportsAt = r.at()
+	m.exportsAt = r.position()
 	for range count {
 		if name := r.name(); strings.HasPrefix(name, reservedPrefix) && r.Err == nil {
 			r.Err = fmt.Errorf("export %q: the name is reserved", name)
@@ -65,8 +65,8 @@ func (m *inspection) addExports(r *reader, start uint32) []byte {
 	return append(m.ownExports(start, 0), entries...)
 }
 
-// ownExports returns an export section without the exports of the guest, which follow. more is
-// the number of further ones.
+// ownExports returns the beginning of an export section, up to the exports of the guest. more is the
+// number of exports that the guest has.
 func (m *inspection) ownExports(start uint32, more int) []byte {
 	own := len(m.Globals)
 	if m.Module.start {
@@ -88,11 +88,11 @@ func appendExport(out []byte, name string, kind byte, index uint32) []byte {
 	return binary.AppendUvarint(append(out, kind), uint64(index))
 }
 
-// mergeGap is the largest gap, in bytes, between two data segments that are merged.
+// mergeGap is the largest gap between two data segments that are merged, in bytes.
 const mergeGap = 256
 
-// maxFilled is how many bytes of gaps are filled in total. Without it a hostile module could
-// become thirty times as large.
+// maxFilled is how many bytes of gaps are filled in total. Without this limit, a hostile module could
+// grow to thirty times its size.
 const maxFilled = 4 << 20
 
 // segment is an active data segment and its address.
@@ -101,8 +101,8 @@ type segment struct {
 	data []byte
 }
 
-// mergeData returns a data section with fewer segments and the same effect. It returns nil
-// unless all segments are active, with constant offsets, and do not overlap.
+// mergeData returns a data section with fewer segments and the same effect. It returns nil unless all
+// segments are active, have constant offsets and do not overlap.
 func mergeData(body []byte) []byte {
 	segments := readData(body)
 	slices.SortFunc(segments, func(a, b segment) int { return cmp.Compare(a.at, b.at) })
@@ -164,7 +164,7 @@ func readData(body []byte) []segment {
 	return out
 }
 
-// appendSigned appends n in signed LEB128.
+// appendSigned appends n as signed LEB128.
 func appendSigned(out []byte, n int64) []byte {
 	for {
 		b := byte(n & 0x7f)

@@ -11,14 +11,13 @@ type scan struct {
 	// volatile reports whether an instruction changes state other than memory and globals:
 	// table.set, table.grow, table.copy, table.init, table.fill, data.drop or elem.drop.
 	volatile bool
-	// features are those beyond WebAssembly 1.0 that the instructions need.
+	// features are the features beyond WebAssembly 1.0 that the instructions need.
 	features api.CoreFeatures
 }
 
-// scanCode reads the body of a code section. It returns an error for a function that is too
-// expensive to compile, and for what it cannot read as wazero does: if two readers find an
-// instruction at different positions, a guest can hide another one behind it. It adds the
-// functions to metered.
+// scanCode reads the body of a code section, and adds its functions to metered. It returns an error
+// for a function that is too expensive to compile. It also returns an error for bytes that it cannot
+// read in the same way as wazero: if two readers see different instructions, a guest can hide one.
 func scanCode(code []byte, sigs *signatures, metered *meteredCode) (found scan, err error) {
 	r := newReader(code)
 	var all effort
@@ -30,7 +29,7 @@ func scanCode(code []byte, sigs *signatures, metered *meteredCode) (found scan, 
 		}
 		f = function{reader: newReader(body), sigs: sigs, labels: f.labels[:0]}
 		f.edits = metered.edits[:0]
-		f.labels = append(f.labels, label{arity: arity{out: sigs.of(sigs.imports + i).out}})
+		f.labels = append(f.labels, label{arity: arity{out: sigs.ofFunction(sigs.imports + i).out}})
 		if err := f.read(); err != nil {
 			return found, fmt.Errorf("function %d: %w", i, err)
 		}
@@ -106,9 +105,9 @@ func (f *function) instruction(op byte) {
 		f.run = 0
 	case 0x10: // call
 		to := f.functionIndex()
-		f.call(f.sigs.of(int(to)), int(to) < f.sigs.imports)
+		f.call(f.sigs.ofFunction(int(to)), int(to) < f.sigs.imports)
 	case 0x11: // call_indirect
-		f.call(f.sigs.at(f.U32()), f.sigs.hostInTable)
+		f.call(f.sigs.ofType(f.U32()), f.sigs.hostInTable)
 		f.U32()
 	default:
 		f.spend(1)
@@ -116,13 +115,13 @@ func (f *function) instruction(op byte) {
 	}
 }
 
-// block reads the type of a block, a loop or an if. A branch to a loop carries what the loop
-// takes; a branch to a block or an if carries what that leaves.
+// block reads the type of a block, a loop or an if. A branch to a loop carries the loop's parameters. A
+// branch to a block or an if carries its results.
 func (f *function) block(op byte) {
 	var sig arity
 	switch t := f.blockType(); {
 	case t >= 0:
-		sig = f.sigs.at(uint32(t))
+		sig = f.sigs.ofType(uint32(t))
 	case t != noType:
 		sig.out = 1
 	}
@@ -137,7 +136,8 @@ func (f *function) block(op byte) {
 	f.labels = append(f.labels, l)
 }
 
-// label returns the block at a depth. It is zero for an unknown one, which wazero refuses.
+// label returns the block at a depth. It returns a zero label for an invalid depth, which wazero
+// refuses.
 func (f *function) label(depth uint32) *label {
 	if uint64(depth) >= uint64(len(f.labels)) {
 		return new(label)
@@ -153,7 +153,7 @@ func (f *function) branch(depth uint32) {
 	f.leaveTo(&to.region)
 }
 
-// call adds a call of a function, which may be one of the host.
+// call adds a call of a function. host reports whether it may be a host function.
 func (f *function) call(sig arity, host bool) {
 	f.carried += sig.both()
 	f.payCall(sig, host)
@@ -204,8 +204,8 @@ func (r *reader) unknown(op uint32, prefix string) {
 // noType is the type of a block that takes and leaves no values.
 const noType = -64
 
-// blockType reads the type of a block: noType, a negative value type of one result, or the
-// number of a signature.
+// blockType reads the type of a block: noType, a negative value type for one result, or the index of a
+// signature.
 func (r *reader) blockType() int64 {
 	t := r.sleb(5)
 	switch {
@@ -254,7 +254,7 @@ func (f *function) reference(op byte) {
 	}
 }
 
-// bulk reads what follows the prefix 0xfc. The opcode is an integer in LEB128.
+// bulk reads an instruction after the prefix 0xfc. The opcode is a LEB128 integer.
 func (f *function) bulk() {
 	switch op := f.U32(); {
 	case op <= 7: // saturating conversions
@@ -266,7 +266,7 @@ func (f *function) bulk() {
 		f.features |= api.CoreFeatureReferenceTypes
 		f.volatile = f.volatile || op != 16
 		f.U32()
-		f.loops++ // as which table.fill is compiled
+		f.loops++ // table.fill is compiled as a loop
 		f.payTable()
 	default:
 		f.unknown(op, "0xfc ")
@@ -300,8 +300,8 @@ func (f *function) bulkMemory(op uint32) {
 	}
 }
 
-// vector reads what follows the prefix 0xfd. The opcode is one byte, as in wazero, not an integer
-// in LEB128, as in WebAssembly. wazero refuses unknown ones.
+// vector reads an instruction after the prefix 0xfd. The opcode is one byte, as in wazero, although
+// WebAssembly defines it as a LEB128 integer. wazero refuses unknown opcodes.
 func (r *reader) vector() {
 	switch op := r.Byte(); {
 	case op <= 11, op == 92, op == 93: // loads and stores

@@ -15,9 +15,10 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-var scans = flag.Int("scans", 20, "how many functions the scanner is compared with wazero on")
+var scans = flag.Int("scans", 20, "number of random functions for which the scanner is compared with wazero")
 
-// optional are the features that wazero reports: it refuses a module that needs a disabled one.
+// optional are the features that can be detected with wazero: it refuses a module that needs a
+// disabled feature.
 var optional = []api.CoreFeatures{
 	api.CoreFeatureSignExtensionOps, api.CoreFeatureNonTrappingFloatToIntConversion,
 	api.CoreFeatureBulkMemoryOperations, api.CoreFeatureReferenceTypes, api.CoreFeatureSIMD,
@@ -47,8 +48,8 @@ func decode(runtime wazero.Runtime, code []byte) (err error) {
 	return err
 }
 
-// aroundBody returns a module with one function. It begins with unreachable, so that most
-// sequences of instructions behind it are valid.
+// aroundBody returns a module with one function. The function begins with unreachable, so that most
+// sequences of instructions after it are valid.
 func aroundBody(body []byte, counted bool) []byte {
 	section := func(id byte, body ...byte) []byte {
 		return append(binary.AppendUvarint([]byte{id}, uint64(len(body))), body...)
@@ -69,8 +70,8 @@ func aroundBody(body []byte, counted bool) []byte {
 	return bytes.Join(append(parts, section(10, code...), section(11, 1, 0, 0x41, 0, 0x0b, 1, 'x')), nil)
 }
 
-// hasLongNumber reports whether four consecutive bytes have the continuation bit. wazero accepts
-// some block types that are no integers of 33 bits.
+// hasLongNumber reports whether four consecutive bytes have the continuation bit. wazero accepts some
+// block types that are not 33-bit integers.
 func hasLongNumber(code []byte) bool {
 	run := 0
 	for _, b := range code {
@@ -84,13 +85,13 @@ func hasLongNumber(code []byte) bool {
 	return false
 }
 
-// compareScan compares what Inspect finds in a valid module with what wazero reports.
+// compareScan compares the features that Inspect and wazero find in a valid module.
 func compareScan(decoders map[api.CoreFeatures]wazero.Runtime, code []byte, counted bool) error {
 	m, err := Inspect(code, 100)
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), "type 0x63 is not") || strings.Contains(err.Error(), "type 0x64 is not") || hasLongNumber(code):
-		return nil // wazero takes these, and nobody needs them
+		return nil // wazero accepts these, and no toolchain emits them
 	default:
 		return fmt.Errorf("%x: %w", code, err)
 	}
@@ -102,12 +103,12 @@ func compareScan(decoders map[api.CoreFeatures]wazero.Runtime, code []byte, coun
 	}
 	for _, feature := range optional {
 		if counted && feature == api.CoreFeatureBulkMemoryOperations {
-			continue // the section needs it, whatever the code does
+			continue // the section needs the feature, regardless of the code
 		}
 		err := decode(decoders[feature], code)
 		needed := err != nil && strings.Contains(err.Error(), fmt.Sprintf("feature %q is disabled", feature))
 		if err != nil && !needed {
-			continue // wazero takes another view of a br_table without reference types
+			continue // wazero validates a br_table differently without reference types
 		}
 		if found := m.Features.IsEnabled(feature); found != needed {
 			return fmt.Errorf("%x: feature %q: found %v, wazero says %v", code, feature, found, needed)
@@ -119,7 +120,7 @@ func compareScan(decoders map[api.CoreFeatures]wazero.Runtime, code []byte, coun
 	return nil
 }
 
-// FuzzScanAgainstWazero compares what Inspect and wazero find in any valid function.
+// FuzzScanAgainstWazero compares the features that Inspect and wazero find in any valid function.
 func FuzzScanAgainstWazero(f *testing.F) {
 	for _, seed := range []string{"\xfd\x83\x41\x44\x1a\x1a", "\x1c\x01\x63\x02\x1a", "\x02\x82\x80\x80\x80\x80\x26\x00\x0b", "\x26\x00", "\xfc\x8e\x80\x00\x00\x00", "\xd0\x70", "\x0e\x01\x00\x00"} {
 		f.Add([]byte(seed), false)
@@ -127,7 +128,7 @@ func FuzzScanAgainstWazero(f *testing.F) {
 	decoders := newDecoders(f)
 	f.Fuzz(func(t *testing.T, body []byte, counted bool) {
 		body = append([]byte{0x00}, body...)
-		for range 4 { // blocks that are open still
+		for range 4 { // end blocks that are still open
 			code := aroundBody(body, counted)
 			if decode(decoders[0], code) == nil {
 				if err := compareScan(decoders, code, counted); err != nil {
@@ -140,8 +141,8 @@ func FuzzScanAgainstWazero(f *testing.F) {
 	})
 }
 
-// TestScanReadsImmediatesAsWazero tries every opcode with immediates of every length,
-// followed by ref.func.
+// TestScanReadsImmediatesAsWazero tries every opcode with immediates of every length, followed by
+// ref.func.
 func TestScanReadsImmediatesAsWazero(t *testing.T) {
 	decoders := newDecoders(t)
 	var opcodes [][]byte
@@ -178,7 +179,7 @@ func TestScanReadsImmediatesAsWazero(t *testing.T) {
 	}
 }
 
-// TestScanFindsFeaturesAsWazero grows valid functions of random bytes.
+// TestScanFindsFeaturesAsWazero builds valid functions from random bytes.
 func TestScanFindsFeaturesAsWazero(t *testing.T) {
 	decoders := newDecoders(t)
 	seen := make(map[string]int)
@@ -221,7 +222,7 @@ func randomInstruction(random *rand.Rand) []byte {
 		chunk = []byte{0xfc, byte(random.IntN(18))}
 	case 1:
 		chunk = []byte{0xfd, byte(random.Uint32())}
-	case 2: // what is hardly met by chance
+	case 2: // opcodes that random bytes rarely hit
 		chunk = []byte([]string{"\x1c\x01", "\xd0\x70", "\x0e\x01\x00", "\x02\x80\x80\x80\x80", "\x02\x63", "\xfd\x0c", "\xfd\x83"}[random.IntN(7)])
 	}
 	behind := []int{0, 1, 2, 2, 3, 4, 6, 8, 16, 18}[random.IntN(10)]

@@ -1,11 +1,11 @@
-// Package compiled keeps what the next start of a plugin needs of its module, so that the
-// module is neither inspected nor validated again.
+// Package compiled caches the results of a module's inspection, so that the next start of a plugin
+// neither inspects nor validates the module again.
 //
-// wazero finds native code by the digest of the whole module, which it decodes and validates
-// before. For a Go guest that takes three times as long as reading the native code. A [Stub] is
-// the module with empty functions. It is compiled once, which gives it a name in wazero's
-// cache; under that name the native code of the module itself is kept. An instance of the stub
-// is then one of the module: wazero takes nothing else of the bodies of functions.
+// wazero finds native code by the digest of the whole module, after decoding and validating the module.
+// For a Go guest this takes three times as long as reading the native code. A [Stub] is the module with
+// empty functions. Compiling the stub once gives it a file name in wazero's cache. The native code of
+// the module is then stored under this name. So an instance of the stub runs the code of the module,
+// because wazero uses nothing else from the bodies of functions.
 package compiled
 
 import (
@@ -23,23 +23,22 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// Prefix begins the names of files with stubs.
+// Prefix is the prefix of the names of stub files.
 const Prefix = "compiled-"
 
-// Name returns the name of the file with the stub of a plugin's module. It depends on the
-// digest of the module, on the limit of table entries that it was inspected with, on whether it
-// may be metered, and on the version of the inspection.
+// Name returns the file name of a module's stub. It depends on the digest of the module, the limit of
+// table entries and metered, with which it was inspected, and on the version of the inspection.
 func Name(digest string, tableEntries uint32, metered bool) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %t %s", digest, tableEntries, metered, inspect.Revision()))
 	return Prefix + hex.EncodeToString(sum[:])
 }
 
-// section is the name of the custom section with the [record] of a stub.
+// section is the name of the custom section that holds a stub's [record].
 const section = "prober.compiled"
 
-// record is what a stub says about the module that it stands for.
+// record has the results of the inspection of the module that a stub represents.
 type record struct {
-	Code   []byte // the digest of the code that was compiled: stubs of different modules must differ
+	Code   []byte // digest of the compiled code, so that stubs of different modules differ
 	Module *inspect.Module
 }
 
@@ -49,11 +48,11 @@ const (
 	codeSection   = 10
 )
 
-// emptyFunction is the body of a function without locals that is unreachable, with its size.
+// emptyFunction is a function body with its size: no locals, and the instruction unreachable.
 const emptyFunction = "\x03\x00\x00\x0b"
 
-// Stub returns m with the stub as its code. The stub has what the inspection found in a custom
-// section.
+// Stub returns a copy of m with the stub as its code. A custom section of the stub has the results of
+// the inspection.
 func Stub(m *inspect.Module) (*inspect.Module, error) {
 	sections, err := wasmfile.Sections(m.Code)
 	if err != nil {
@@ -114,16 +113,15 @@ func Write(path string, stub *inspect.Module) error {
 // ErrNotStub means that a file is not a stub.
 var ErrNotStub = errors.New("not a stub of a compiled module")
 
-// Read reads a stub from a file of at most so many bytes. The module that it returns has the
-// stub as its code.
-func Read(path string, most int) (*inspect.Module, error) {
+// Read reads a stub from a file of at most maxSize bytes. The returned module has the stub as its code.
+func Read(path string, maxSize int) (*inspect.Module, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > int64(most) {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > int64(maxSize) {
 		return nil, ErrNotStub
 	}
 	stub := make([]byte, info.Size())

@@ -11,7 +11,8 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// module is (module (memory 2) (global (mut i32) (i32.const 0)) (func) (func (result i32) (local i32) i32.const 7)).
+// module is (module (memory 2) (global (mut i32) (i32.const 0)) (func) (func (result i32) (local i32)
+// i32.const 7)).
 const module = "\x00asm\x01\x00\x00\x00" +
 	"\x01\x08\x02\x60\x00\x00\x60\x00\x01\x7f" +
 	"\x03\x03\x02\x00\x01" +
@@ -29,9 +30,9 @@ func inspected(t *testing.T) *inspect.Module {
 	return m
 }
 
-func TestStubHasWhatWasFound(t *testing.T) {
+func TestStubKeepsInspection(t *testing.T) {
 	m := inspected(t)
-	// Every field must survive, those that do not exist yet included.
+	// Every field must survive, including fields that are added later.
 	fields := reflect.ValueOf(m).Elem()
 	for i := range fields.NumField() {
 		switch f := fields.Field(i); {

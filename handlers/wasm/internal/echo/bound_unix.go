@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// bound binds a socket to an address, and returns it as a connection, which owns it.
-func bound(fd int, source netip.Addr) (net.PacketConn, error) {
+// bindSocket binds a socket to an address, and returns it as a connection that owns it.
+func bindSocket(fd int, source netip.Addr) (net.PacketConn, error) {
 	var at syscall.Sockaddr = &syscall.SockaddrInet6{Addr: source.As16()}
 	if source.Is4() {
 		at = &syscall.SockaddrInet4{Addr: source.As4()}

@@ -1,7 +1,7 @@
 // Package echo sends ICMP echo requests and waits for their replies.
 //
-// Read echo.go first, one request; then message.go, which packets belong to it. socket.go has the
-// sockets: those for everybody, where the kernel allows them, else raw ones.
+// Read echo.go first, which handles one request, then message.go, which recognizes its answers.
+// socket.go opens unprivileged datagram sockets if the system permits them, else raw ones.
 package echo
 
 import (
@@ -21,47 +21,47 @@ import (
 type Request struct {
 	Addr         netip.Addr
 	Source       netip.Addr // the address to send from; the zero Addr lets the system choose
-	Payload      int        // bytes after the header of ICMP
-	HopLimit     int        // 0 means that of the system
+	Payload      int        // bytes after the ICMP header
+	HopLimit     int        // 0 means the system's default
 	DontFragment bool
 }
 
 // Reply is the reply to a [Request].
 type Reply struct {
-	Local      netip.Addr // to which it came; the zero Addr if the system does not tell
+	Local      netip.Addr // destination address of the reply; the zero Addr if unknown
 	Payload    int
-	HopLimit   int // as it came; 0 if the system does not tell
+	HopLimit   int // hop limit of the received reply; 0 if unknown
 	Setup, RTT time.Duration
 }
 
-// NotPermittedError is the error of a request for which the system gives no socket to this user.
+// NotPermittedError means that the system permits this user neither kind of socket.
 type NotPermittedError struct{ Datagram, Raw error }
 
-// Error says what to change.
+// Error also describes how to permit echo requests.
 func (e *NotPermittedError) Error() string {
 	return fmt.Sprintf("this user may not send echo requests: %v; %v (needs a group in net.ipv4.ping_group_range, or CAP_NET_RAW)", e.Datagram, e.Raw)
 }
 
-// noReplyError is the error of a request whose context has ended. It unwraps to that of the context.
+// noReplyError means that the context of a request has ended. It unwraps to the context's error.
 type noReplyError struct{ ended error }
 
 func (e *noReplyError) Error() string { return "no reply in time" }
 
 func (e *noReplyError) Unwrap() error { return e.ended }
 
-// socket sends to one address, and receives packets of ICMP.
+// socket sends to one address, and receives ICMP packets.
 type socket interface {
-	// id returns the identifier of its requests, if it sets that itself.
+	// id returns the identifier of requests, if the socket sets it itself.
 	id() (id uint16, fixed bool)
 	send(message []byte) error
-	// receive waits for a packet. An error that is a [*RefusedError] is a message of ICMP.
+	// receive waits for a packet. A [*RefusedError] means that an ICMP error was received.
 	receive(buf []byte) (packet, error)
-	// expire ends receive with os.ErrDeadlineExceeded.
+	// expire makes receive return os.ErrDeadlineExceeded.
 	expire()
 	Close() error
 }
 
-// Do sends one request in the network namespace of ctx, and waits for its reply until ctx ends. An error
+// Do sends one request in the network namespace of ctx, and waits for the reply until ctx ends. An error
 // may be a [*RefusedError] or a [*NotPermittedError].
 func Do(ctx context.Context, r Request) (Reply, error) {
 	return do(ctx, &r, func(r *Request) (socket, error) { return open(netns.From(ctx), r) })
@@ -88,14 +88,14 @@ func do(ctx context.Context, r *Request, open func(*Request) (socket, error)) (R
 		}
 		came, err := sent.await(ctx, s)
 		if refused, ok := errors.AsType[*RefusedError](err); ok && refused.tooBig() && !r.DontFragment && try < maxTries {
-			continue // over IPv6 the kernel has learned from the message, and sends pieces now
+			continue // the kernel has learned the MTU from the message, and fragments the next packet
 		}
 		reply.RTT, reply.Local, reply.HopLimit = time.Since(begun), came.to, came.hopLimit
 		return reply, err
 	}
 }
 
-// maxTries is how often a request is sent: each link of its path may be smaller than those before.
+// maxTries is how often a request is sent. Each further link of the path may have a smaller MTU.
 const maxTries = 4
 
 // newRequest returns a request with random numbers and a random payload.
@@ -111,14 +111,14 @@ func newRequest(r *Request, s socket) *request {
 	return sent
 }
 
-// room is how many bytes of a packet are read at least: a message about an error may be longer than
-// the request.
-const room = 1500
+// minBuffer is the minimum size of the receive buffer in bytes, because an ICMP error may be longer
+// than the request.
+const minBuffer = 1500
 
-// await reads packets until one is the answer. A flood of others neither delays the end of ctx nor
-// takes memory: there is one buffer.
+// await reads packets until it finds the answer. A flood of other packets neither delays the end of ctx
+// nor takes memory, because there is one buffer.
 func (q *request) await(ctx context.Context, s socket) (packet, error) {
-	buf := make([]byte, max(room, headerLen+len(q.payload)+1))
+	buf := make([]byte, max(minBuffer, headerLen+len(q.payload)+1))
 	for {
 		p, err := s.receive(buf)
 		switch {

@@ -29,7 +29,7 @@ func reply(sent []byte) []byte {
 	return got
 }
 
-// quote returns a packet with a message about an error of the packet that carried sent to an address.
+// quote returns an ICMP error message about a packet that carried sent to an address.
 func quote(to netip.Addr, kind, code byte, rest uint32, sent []byte) []byte {
 	b := []byte{kind, code, 0, 0}
 	b = binary.BigEndian.AppendUint32(b, rest)
@@ -45,7 +45,7 @@ func quote(to netip.Addr, kind, code byte, rest uint32, sent []byte) []byte {
 	return append(append(b, head...), sent...)
 }
 
-// scripted sends a request to an address, which may not be sent in pieces, and has packets come.
+// scripted sends an unfragmented request to an address, and delivers the packets that come returns.
 func scripted(t *testing.T, to netip.Addr, come ...func(sent []byte) echo.Packet) (echo.Reply, error) {
 	t.Helper()
 	return scriptedRequest(t, echo.Request{Addr: to, Payload: 32, DontFragment: true}, come...)
@@ -169,7 +169,7 @@ func TestMessagesOfRouters(t *testing.T) {
 			t.Errorf("type %d, code %d: got %v, want %s", c.kind, c.code, err, c.want)
 		}
 	}
-	fragment := func(sent []byte) []byte { // of a request that was sent in pieces
+	fragment := func(sent []byte) []byte { // a fragment of the request
 		b := quote(six, 3, 1, 0, append([]byte{58, 0, 0, 1, 0, 0, 0, 1}, sent...))
 		b[8+6] = 44
 		return b
@@ -179,7 +179,7 @@ func TestMessagesOfRouters(t *testing.T) {
 	}
 }
 
-// TestPacketTooBigIsSentAgain has links answer that a request is too long, which may be sent in pieces.
+// TestPacketTooBigIsSentAgain answers requests that may be fragmented with "packet too big".
 func TestPacketTooBigIsSentAgain(t *testing.T) {
 	tooBig := from(router[true], func(sent []byte) []byte { return quote(six, 2, 0, 1280, sent) })
 	req := echo.Request{Addr: six, Payload: 32}

@@ -5,16 +5,16 @@ import (
 	"net/netip"
 )
 
-// Packet is what a [Script] receives.
+// Packet is a packet that a [Script] receives.
 type Packet struct {
 	From, To netip.Addr
 	HopLimit int
 	Data     []byte
 }
 
-// Script is a socket of the tests: Receive returns what comes after a request was sent.
+// Script is a scripted socket. Receive returns the next packet after a request was sent.
 type Script struct {
-	Fixed   uint16 // the identifier that the system sets; 0 for none
+	Fixed   uint16 // the identifier that the system sets; 0 means none
 	Receive func(sent []byte) (Packet, error)
 	Expired chan struct{}
 	Closed  bool
@@ -47,7 +47,8 @@ func DoWith(ctx context.Context, r Request, s *Script) (Reply, error) {
 	return do(ctx, &r, func(*Request) (socket, error) { return s, nil })
 }
 
-// Answers reports whether data from an address answers a request with these numbers and payload.
+// Answers reports whether data from the address from answers a request with the given destination,
+// numbers and payload.
 func Answers(to, from netip.Addr, id, seq uint16, payload, data []byte) (bool, error) {
 	q := request{to: to, id: id, seq: seq, payload: payload}
 	return q.answeredBy(packet{len: len(data), from: from}, data)

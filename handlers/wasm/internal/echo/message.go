@@ -15,39 +15,39 @@ import (
 // headerLen is the length of the header of an echo message.
 const headerLen = 8
 
-// Numbers of protocols in the header of IP.
+// Protocol numbers in the IP header.
 const (
 	protocolICMP     = 1
 	protocolFragment = 44
 	protocolICMPv6   = 58
 )
 
-// packet is a packet of ICMP that was received. Its bytes are in the buffer of the caller.
+// packet is a received ICMP packet. Its bytes are in the buffer of the caller.
 type packet struct {
 	len      int
 	from, to netip.Addr // without a zone; to may be the zero Addr
-	hopLimit int        // 0 if it is not known
+	hopLimit int        // 0 if unknown
 }
 
 // request is a request that was sent.
 type request struct {
 	to      netip.Addr
 	id, seq uint16
-	payload []byte // random, so that nobody guesses it
+	payload []byte // random, so that it cannot be guessed
 }
 
-// message returns the request as it is sent. For IPv6 the kernel sets the checksum.
+// message returns the request in wire format. For IPv6 the kernel sets the checksum.
 func (q *request) message() []byte {
 	m := icmp.Message{Type: ipv4.ICMPTypeEcho, Body: &icmp.Echo{ID: int(q.id), Seq: int(q.seq), Data: q.payload}}
 	if q.to.Is6() {
 		m.Type = ipv6.ICMPTypeEchoRequest
 	}
-	b, _ := m.Marshal(nil) // an echo always can
+	b, _ := m.Marshal(nil) // an echo message has no error
 	return b
 }
 
-// answeredBy reports whether data, a message without the header of IP, is the answer to the request: its
-// reply, or a *[RefusedError]. It takes everything else for foreign.
+// answeredBy reports whether data answers the request. data is a message without the IP header. err is
+// nil for an echo reply, and a *[RefusedError] for an ICMP error about the request.
 func (q *request) answeredBy(p packet, data []byte) (done bool, err error) {
 	if len(data) < headerLen {
 		return false, nil
@@ -59,7 +59,7 @@ func (q *request) answeredBy(p packet, data []byte) (done bool, err error) {
 	if int(data[0]) == replies {
 		return p.from == q.to && data[1] == 0 && q.numbered(data) && bytes.Equal(data[headerLen:], q.payload), nil
 	}
-	if !tells(q.to.Is6(), data[0]) || !q.quotedIn(data[headerLen:]) {
+	if !isICMPError(q.to.Is6(), data[0]) || !q.quotedIn(data[headerLen:]) {
 		return false, nil
 	}
 	refused := &RefusedError{From: p.from, six: q.to.Is6(), kind: data[0], code: data[1]}
@@ -72,12 +72,13 @@ func (q *request) answeredBy(p packet, data []byte) (done bool, err error) {
 	return true, refused
 }
 
-// numbered reports whether an echo message has the numbers of the request.
+// numbered reports whether an echo message has the identifier and the sequence number of the request.
 func (q *request) numbered(data []byte) bool {
 	return binary.BigEndian.Uint16(data[4:]) == q.id && binary.BigEndian.Uint16(data[6:]) == q.seq
 }
 
-// quotedIn reports whether a packet, of which only the beginning may be there, is the request.
+// quotedIn reports whether the packet quoted in an ICMP error is the request. The quote may be
+// truncated.
 func (q *request) quotedIn(quote []byte) bool {
 	var to netip.Addr
 	echo := byte(ipv4.ICMPTypeEcho)
@@ -106,11 +107,12 @@ func (q *request) quotedIn(quote []byte) bool {
 	return bytes.HasPrefix(q.payload, rest) || len(rest) > sureQuote && bytes.HasPrefix(q.payload, rest[:sureQuote])
 }
 
-// sureQuote is how many bytes of a quote are the packet's: extensions of RFC 4884 may follow 128 bytes.
+// sureQuote is how many bytes of the payload a quote certainly has: extensions of RFC 4884 may follow
+// after 128 bytes of the packet.
 const sureQuote = 64
 
-// tells reports whether messages of a type say why a request was not answered.
-func tells(six bool, kind byte) bool {
+// isICMPError reports whether an ICMP type is an error that explains a missing reply.
+func isICMPError(six bool, kind byte) bool {
 	if six {
 		switch ipv6.ICMPType(kind) {
 		case ipv6.ICMPTypeDestinationUnreachable, ipv6.ICMPTypePacketTooBig, ipv6.ICMPTypeTimeExceeded, ipv6.ICMPTypeParameterProblem:
@@ -125,16 +127,16 @@ func tells(six bool, kind byte) bool {
 	return false
 }
 
-// RefusedError is a message of ICMP that came instead of the reply.
+// RefusedError is an ICMP error that was received instead of the reply.
 type RefusedError struct {
 	From netip.Addr // who sent it
-	MTU  int        // of the link for which the request was too long; 0 if it was not
+	MTU  int        // MTU of the link for which the request was too long; 0 for other errors
 
 	six        bool
 	kind, code byte
 }
 
-// fragmentationNeeded is the code of IPv4's message that a packet is too long.
+// fragmentationNeeded is the ICMPv4 code for a packet that is too long.
 const fragmentationNeeded = 4
 
 func (e *RefusedError) tooBig() bool {
@@ -144,7 +146,7 @@ func (e *RefusedError) tooBig() bool {
 	return ipv4.ICMPType(e.kind) == ipv4.ICMPTypeDestinationUnreachable && e.code == fragmentationNeeded
 }
 
-// unreachable are the texts of codes of the message destination unreachable.
+// unreachable maps the codes of "destination unreachable" to texts: false for IPv4, true for IPv6.
 var unreachable = map[bool]map[byte]string{
 	false: { // RFC 792, RFC 1122, RFC 1812
 		0: "network unreachable", 1: "host unreachable", 2: "protocol unreachable", 3: "port unreachable", 5: "source route failed",
@@ -156,22 +158,22 @@ var unreachable = map[bool]map[byte]string{
 	},
 }
 
-// Error names the message and its sender.
+// Error describes the ICMP error and names its sender.
 func (e *RefusedError) Error() string {
 	text := ""
 	switch kind := ipv6.ICMPType(e.kind); {
 	case e.tooBig():
 		text = fmt.Sprintf("packet too big, the MTU is %d", e.MTU)
-	case e.is(ipv4.ICMPTypeDestinationUnreachable, ipv6.ICMPTypeDestinationUnreachable):
+	case e.hasType(ipv4.ICMPTypeDestinationUnreachable, ipv6.ICMPTypeDestinationUnreachable):
 		if text = unreachable[e.six][e.code]; text == "" {
 			text = fmt.Sprintf("destination unreachable, code %d", e.code)
 		}
-	case e.is(ipv4.ICMPTypeTimeExceeded, ipv6.ICMPTypeTimeExceeded):
+	case e.hasType(ipv4.ICMPTypeTimeExceeded, ipv6.ICMPTypeTimeExceeded):
 		text = "time exceeded: the hop limit is used up"
 		if e.code == 1 {
 			text = "time exceeded: a fragment is missing"
 		}
-	case e.is(ipv4.ICMPTypeParameterProblem, ipv6.ICMPTypeParameterProblem):
+	case e.hasType(ipv4.ICMPTypeParameterProblem, ipv6.ICMPTypeParameterProblem):
 		text = fmt.Sprintf("parameter problem, code %d", e.code)
 	default:
 		text = fmt.Sprintf("ICMP type %d, code %d", kind, e.code)
@@ -182,24 +184,24 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s says: %s", e.From, text)
 }
 
-func (e *RefusedError) is(four ipv4.ICMPType, six ipv6.ICMPType) bool {
+func (e *RefusedError) hasType(four ipv4.ICMPType, six ipv6.ICMPType) bool {
 	if e.six {
 		return e.kind == byte(six)
 	}
 	return e.kind == byte(four)
 }
 
-// Unwrap returns the number that the kernel has for such an error of a connection.
+// Unwrap returns the error number that the kernel reports for such an ICMP error on a connection.
 func (e *RefusedError) Unwrap() error {
-	is := func(codes ...byte) bool {
-		return e.is(ipv4.ICMPTypeDestinationUnreachable, ipv6.ICMPTypeDestinationUnreachable) && bytes.IndexByte(codes, e.code) >= 0
+	hasCode := func(codes ...byte) bool {
+		return e.hasType(ipv4.ICMPTypeDestinationUnreachable, ipv6.ICMPTypeDestinationUnreachable) && bytes.IndexByte(codes, e.code) >= 0
 	}
 	switch {
 	case e.tooBig():
 		return syscall.EMSGSIZE
-	case e.six && is(0), !e.six && is(0, 6):
+	case e.six && hasCode(0), !e.six && hasCode(0, 6):
 		return syscall.ENETUNREACH
-	case e.six && is(4), !e.six && is(2, 3):
+	case e.six && hasCode(4), !e.six && hasCode(2, 3):
 		return syscall.ECONNREFUSED
 	default:
 		return syscall.EHOSTUNREACH

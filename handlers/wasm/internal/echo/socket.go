@@ -24,13 +24,13 @@ type wire struct {
 	conn     net.PacketConn
 	four     *ipv4.PacketConn // nil for IPv6
 	six      *ipv6.PacketConn // nil for IPv4
-	datagram uint16           // the identifier of a socket that is not raw, where the kernel sets it
+	datagram uint16           // the identifier that the kernel sets for a datagram socket; 0 if it sets none
 }
 
 var _ socket = (*wire)(nil)
 
-// open opens a socket for r: one that every user may have in the groups that the kernel is told, or else
-// a raw one. A nil namespace is that of the program.
+// open opens a socket for r: an unprivileged datagram socket if the system permits it, or else a raw
+// one. If in is nil, it uses the program's own network namespace.
 func open(in *netns.Namespace, r *Request) (socket, error) {
 	conn, err := listenDatagram(in, r.Addr.Is6(), source(r))
 	raw := refusesUser(err)
@@ -40,7 +40,7 @@ func open(in *netns.Namespace, r *Request) (socket, error) {
 			return nil, &NotPermittedError{unprivileged, err}
 		}
 	}
-	if errors.Is(err, syscall.EADDRNOTAVAIL) { // which would be the host's lack of ports, see probe.HostReason
+	if errors.Is(err, syscall.EADDRNOTAVAIL) { // not a lack of free ports, as probe.HostReason would assume
 		return nil, fmt.Errorf("%s is not an address of this host", r.Source)
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func open(in *netns.Namespace, r *Request) (socket, error) {
 	return w, nil
 }
 
-// listenOwnRaw opens a raw socket of the program's own network namespace.
+// listenOwnRaw opens a raw socket in the program's own network namespace.
 func listenOwnRaw(six bool, source netip.Addr) (net.PacketConn, error) {
 	network := "ip4:icmp"
 	if six {
@@ -63,7 +63,7 @@ func listenOwnRaw(six bool, source netip.Addr) (net.PacketConn, error) {
 	return net.ListenPacket(network, source.String())
 }
 
-// source returns the address to send from, or that which stands for any.
+// source returns the address to send from, or the unspecified address.
 func source(r *Request) netip.Addr {
 	switch {
 	case r.Source.IsValid():
@@ -75,7 +75,7 @@ func source(r *Request) netip.Addr {
 	}
 }
 
-// refusesUser reports whether err is that of a socket that other users or systems have.
+// refusesUser reports whether err means that this user or this system may not open the kind of socket.
 func refusesUser(err error) bool {
 	if _, ok := errors.AsType[*netns.Error](err); ok {
 		return false
@@ -96,8 +96,8 @@ func newWire(r *Request, conn net.PacketConn, raw bool) *wire {
 	return w
 }
 
-// configure sets the options of the socket. Systems that do not have the optional ones tell less, and
-// let more packets through.
+// configure sets the options of the socket. On systems without the optional ones, replies have fewer
+// details, and more foreign packets are received.
 func (w *wire) configure(r *Request) error {
 	var err error
 	if w.six != nil {
@@ -112,7 +112,7 @@ func (w *wire) configure(r *Request) error {
 		}
 	}
 	if err == nil {
-		err = w.control(func(fd int) error { return fragment(fd, w.six != nil, !r.DontFragment) })
+		err = w.control(func(fd int) error { return setFragmentation(fd, w.six != nil, !r.DontFragment) })
 	}
 	if w.raw {
 		w.filter()
@@ -122,14 +122,14 @@ func (w *wire) configure(r *Request) error {
 	return err
 }
 
-// filter has the kernel drop most packets that are not for the socket. A raw socket gets those of all
-// processes.
+// filter makes the kernel drop most packets that are not for the socket. A raw socket receives the
+// packets of all processes.
 func (w *wire) filter() {
 	if w.six != nil {
 		var f ipv6.ICMPFilter
 		f.SetAll(true)
 		for kind := range 256 {
-			if t := ipv6.ICMPType(kind); t == ipv6.ICMPTypeEchoReply || tells(true, byte(kind)) {
+			if t := ipv6.ICMPType(kind); t == ipv6.ICMPTypeEchoReply || isICMPError(true, byte(kind)) {
 				f.Accept(t)
 			}
 		}
@@ -139,21 +139,22 @@ func (w *wire) filter() {
 	var f ipv4.ICMPFilter
 	f.SetAll(true)
 	for kind := range 32 {
-		if t := ipv4.ICMPType(kind); t == ipv4.ICMPTypeEchoReply || tells(false, byte(kind)) {
+		if t := ipv4.ICMPType(kind); t == ipv4.ICMPTypeEchoReply || isICMPError(false, byte(kind)) {
 			f.Accept(t)
 		}
 	}
 	_ = w.four.SetICMPFilter(&f)
 }
 
-// only has the kernel drop the replies to other requests. What it drops cannot fill the socket's buffer.
-func (w *wire) only(id, seq uint16) {
+// filterReplies makes the kernel drop the replies to other requests, so that they cannot fill the
+// socket's buffer.
+func (w *wire) filterReplies(id, seq uint16) {
 	if !w.raw {
 		return
 	}
 	load, replies := func(off uint32, size int) bpf.Instruction { return bpf.LoadAbsolute{Off: off, Size: size} }, ipv6EchoReply
 	var program []bpf.Instruction
-	if w.four != nil { // whose packets begin with the header of IP
+	if w.four != nil { // packets begin with the IP header
 		load, replies = func(off uint32, size int) bpf.Instruction { return bpf.LoadIndirect{Off: off, Size: size} }, ipv4EchoReply
 		program = append(program, bpf.LoadMemShift{Off: 0})
 	}
@@ -177,7 +178,7 @@ const (
 	ipv6EchoReply uint32 = 129
 )
 
-// control calls do with the descriptor of the socket.
+// control calls do with the file descriptor of the socket.
 func (w *wire) control(do func(fd int) error) error {
 	c, ok := w.conn.(syscall.Conn)
 	if !ok {
@@ -196,14 +197,14 @@ func (w *wire) control(do func(fd int) error) error {
 func (w *wire) id() (uint16, bool) { return w.datagram, w.datagram != 0 }
 
 func (w *wire) send(message []byte) error {
-	w.only(uint16(message[4])<<8|uint16(message[5]), uint16(message[6])<<8|uint16(message[7]))
+	w.filterReplies(uint16(message[4])<<8|uint16(message[5]), uint16(message[6])<<8|uint16(message[7]))
 	to := net.Addr(&net.IPAddr{IP: w.to.AsSlice()})
 	if !w.raw {
 		to = &net.UDPAddr{IP: w.to.AsSlice()}
 	}
 	_, err := w.conn.WriteTo(message, to)
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Err // without the addresses, which its caller names
+		return op.Err // without the addresses, which the caller adds
 	}
 	return err
 }
@@ -233,8 +234,8 @@ func (w *wire) receive(buf []byte) (p packet, err error) {
 	return p, nil
 }
 
-// explain returns the message of ICMP that is behind an error of a socket that is not raw, where the
-// system keeps it.
+// explain returns the ICMP error that caused err, if the system has queued one. Otherwise it returns
+// err.
 func (w *wire) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
 		return err

@@ -34,7 +34,7 @@ func listenDatagram(_ *netns.Namespace, six bool, source netip.Addr) (net.Packet
 		_ = syscall.Close(fd)
 		return nil, os.NewSyscallError("setsockopt", err)
 	}
-	return bound(fd, source)
+	return bindSocket(fd, source)
 }
 
 // The options IP_DONTFRAG and IPV6_DONTFRAG.
@@ -43,9 +43,9 @@ const (
 	dontFragment6 = 62
 )
 
-// fragment sets whether packets may be sent in pieces.
-func fragment(fd int, six, pieces bool) error {
-	if pieces {
+// setFragmentation sets whether packets may be fragmented.
+func setFragmentation(fd int, six, allowed bool) error {
+	if allowed {
 		return nil
 	}
 	if six {
@@ -54,7 +54,7 @@ func fragment(fd int, six, pieces bool) error {
 	return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, dontFragment4, 1))
 }
 
-// receiveErrors does nothing: the socket receives messages about errors as packets.
+// receiveErrors does nothing, because the socket receives ICMP errors as packets.
 func receiveErrors(int, bool) error { return nil }
 
 func receivedError(int) *RefusedError { return nil }

@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/handlers/netns"
 )
 
-// listenDatagram opens a socket that needs no privilege, but a group in net.ipv4.ping_group_range, which
-// each network namespace has for itself.
+// listenDatagram opens a datagram socket. It needs no privilege, but the user must have a group in
+// net.ipv4.ping_group_range. Each network namespace has its own range.
 func listenDatagram(in *netns.Namespace, six bool, source netip.Addr) (net.PacketConn, error) {
 	return listen(in, syscall.SOCK_DGRAM, six, source)
 }
@@ -39,25 +39,25 @@ func listen(in *netns.Namespace, kind int, six bool, source netip.Addr) (net.Pac
 	if err != nil {
 		return nil, err
 	}
-	return bound(fd, source)
+	return bindSocket(fd, source)
 }
 
-// fragment sets whether packets may be sent in pieces. If not, they are sent whatever the kernel knows of
-// the path: a link that is too small answers.
-func fragment(fd int, six, pieces bool) error {
+// setFragmentation sets whether packets may be fragmented. If not, the kernel sends them regardless of
+// the path MTU that it knows, and the router of a link that is too small answers.
+func setFragmentation(fd int, six, allowed bool) error {
 	level, option, value := syscall.IPPROTO_IP, syscall.IP_MTU_DISCOVER, syscall.IP_PMTUDISC_PROBE
 	switch {
-	case six && pieces:
-		return nil // the kernel does, once it knows the path
+	case six && allowed:
+		return nil // the default: the kernel fragments packets once it knows the path MTU
 	case six:
 		level, option, value = syscall.IPPROTO_IPV6, syscall.IPV6_MTU_DISCOVER, syscall.IPV6_PMTUDISC_PROBE
-	case pieces: // else the first packets must not be, until the kernel knows the path
+	case allowed: // by default, packets are not fragmented until the kernel knows the path MTU
 		value = syscall.IP_PMTUDISC_DONT
 	}
 	return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, level, option, value))
 }
 
-// receiveErrors has the kernel keep messages about errors for [receivedError].
+// receiveErrors makes the kernel queue ICMP errors for [receivedError].
 func receiveErrors(fd int, six bool) error {
 	if six {
 		return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_RECVERR, 1))
@@ -65,13 +65,13 @@ func receiveErrors(fd int, six bool) error {
 	return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, syscall.IP_RECVERR, 1))
 }
 
-// The origins of an error in the header linux/errqueue.h.
+// Values of ee_origin in linux/errqueue.h.
 const (
 	originICMP   = 2
 	originICMPv6 = 3
 )
 
-// receivedError returns the first message that the kernel has kept; nil if there is none.
+// receivedError returns the first ICMP error in the kernel's error queue, or nil if there is none.
 func receivedError(fd int) *RefusedError {
 	var data, control [512]byte
 	_, n, _, _, err := syscall.Recvmsg(fd, data[:], control[:], syscall.MSG_ERRQUEUE|syscall.MSG_DONTWAIT)
@@ -86,15 +86,15 @@ func receivedError(fd int) *RefusedError {
 		four := m.Header.Level == syscall.IPPROTO_IP && m.Header.Type == syscall.IP_RECVERR
 		six := m.Header.Level == syscall.IPPROTO_IPV6 && m.Header.Type == syscall.IPV6_RECVERR
 		if four || six {
-			return extended(m.Data)
+			return parseExtendedError(m.Data)
 		}
 	}
 	return nil
 }
 
-// extended reads a struct sock_extended_err and the address after it; it returns nil unless that is a
-// message of ICMP.
-func extended(b []byte) *RefusedError {
+// parseExtendedError parses a struct sock_extended_err and the address after it. It returns nil unless
+// the error comes from ICMP.
+func parseExtendedError(b []byte) *RefusedError {
 	const size = 16
 	if len(b) < size || b[4] != originICMP && b[4] != originICMPv6 {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/daeace23/prober/handlers/netns"
 )
 
-// listenDatagram returns an error: this system has raw sockets only.
+// listenDatagram returns an error, because this system has raw sockets only.
 func listenDatagram(*netns.Namespace, bool, netip.Addr) (net.PacketConn, error) {
 	return nil, fmt.Errorf("datagrams of ICMP on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
-// fragment returns an error unless packets may be sent in pieces: the option is not known here.
-func fragment(_ int, _, pieces bool) error {
-	if pieces {
+// setFragmentation returns an error if fragmentation must be disabled, which is not implemented here.
+func setFragmentation(_ int, _, allowed bool) error {
+	if allowed {
 		return nil
 	}
 	return fmt.Errorf("dontFragment on %s: %w", runtime.GOOS, errors.ErrUnsupported)

@@ -24,14 +24,14 @@ import (
 	"github.com/daeace23/prober/handlers/wasm/internal/echo"
 )
 
-// inNamespace is the environment variable of this program in a network namespace of its own. Its value is
-// the kind of socket that the kernel gives there.
+// inNamespace is an environment variable. It is set when the test program runs in its own network
+// namespace. Its value is the kind of socket that the kernel permits there.
 const inNamespace = "ECHO_TEST_SOCKETS"
 
 var loopback = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}
 
-// TestSockets runs the tests called testSocket… in new network namespaces, whose only link is a loopback
-// interface: with sockets for every user, with raw ones, and with neither.
+// TestSockets runs the functions testSocket… in new network namespaces that have only a loopback
+// interface: with datagram sockets, with raw sockets, and with neither.
 func TestSockets(t *testing.T) {
 	if kind := os.Getenv(inNamespace); kind != "" {
 		testInNamespace(t, kind)
@@ -63,7 +63,7 @@ func TestSockets(t *testing.T) {
 
 func testInNamespace(t *testing.T, kind string) {
 	loopbackUp(t)
-	if kind == "datagram" { // a new namespace has them for no group
+	if kind == "datagram" { // a new namespace permits them to no group
 		if err := os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 0"), 0); err != nil {
 			t.Skipf("the sockets of the system are not tested: %v", err)
 		}
@@ -90,7 +90,7 @@ func testInNamespace(t *testing.T, kind string) {
 	t.Run("flood", testSocketFlood)
 }
 
-// loopbackUp starts the loopback interface.
+// loopbackUp sets the loopback interface up.
 func loopbackUp(t *testing.T) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
@@ -159,7 +159,7 @@ func testSocketSize(t *testing.T) {
 	mtu(t, 65_536)
 }
 
-// mtu sets the size of the packets of the loopback interface.
+// mtu sets the MTU of the loopback interface.
 func mtu(t *testing.T, size int32) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
@@ -209,7 +209,7 @@ func testSocketSilence(t *testing.T) {
 	}
 }
 
-// responder answers each request to 127.0.0.1 with the messages that answer returns.
+// responder answers each echo request to 127.0.0.1 with the messages that answer returns.
 func responder(t *testing.T, answer func(sent []byte) [][]byte) {
 	t.Helper()
 	conn, err := net.ListenPacket("ip4:icmp", "127.0.0.1")
@@ -258,7 +258,7 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// quoted is quote with a header of IP that the kernel takes for that of the request.
+// quoted is like quote, with an IP header that the kernel recognizes as the request's.
 func quoted(kind, code byte, rest uint32, sent []byte) []byte {
 	b := quote(loopback[0], kind, code, rest, sent)
 	head := b[8:28]
@@ -334,7 +334,7 @@ func testSocketFlood(t *testing.T) {
 	}
 }
 
-// testSocketRefused drops the capability to open raw sockets.
+// testSocketRefused sends without the capability to open raw sockets.
 func testSocketRefused(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
@@ -353,7 +353,7 @@ func testSocketRefused(t *testing.T) {
 	}
 }
 
-// dropCapabilities takes all capabilities from this thread.
+// dropCapabilities drops all capabilities of this thread.
 func dropCapabilities() error {
 	var none [2]unix.CapUserData
 	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0])

@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	knownFor       = 5 * time.Second        // then a name is looked up again
-	knownUnused    = time.Hour              // then a name that was not used is dropped
-	refreshTimeout = 250 * time.Millisecond // of looking up a known name again
+	cacheAge       = 5 * time.Second        // after this time a name is looked up again
+	cacheUnused    = time.Hour              // after this time an unused name is dropped
+	refreshTimeout = 250 * time.Millisecond // of a repeated look-up
 )
 
-// knownNames caches the addresses of denied names.
-type knownNames struct {
+// nameCache caches the addresses of denied names.
+type nameCache struct {
 	mu    sync.Mutex
-	names map[string]*knownName
+	names map[string]*cachedName
 }
 
-type knownName struct {
+type cachedName struct {
 	addrs        []netip.Addr
 	looked, used time.Time
 }
 
-// addressesOf returns all forms of the addresses of a name, which are at most a few seconds old.
-// If the look-up fails it returns the last known ones. A name that does not exist has none.
+// addressesOf returns all forms of the addresses of a name. They are at most cacheAge old, unless the
+// look-up fails: then it returns the last known addresses. A name that does not exist has none.
 func (n *Network) addressesOf(ctx context.Context, name string) ([]netip.Addr, error) {
 	now := n.Clock.Now()
 	last := n.known.use(name, now)
-	if last != nil && now.Sub(last.looked) < knownFor {
+	if last != nil && now.Sub(last.looked) < cacheAge {
 		return last.addrs, nil
 	}
-	if last != nil { // the last known addresses must do if this takes long
+	if last != nil { // fall back to the last known addresses if the look-up is slow
 		var cancel context.CancelFunc
 		ctx, cancel = n.Clock.WithTimeout(ctx, refreshTimeout)
 		defer cancel()
@@ -57,12 +57,12 @@ func (n *Network) addressesOf(ctx context.Context, name string) ([]netip.Addr, e
 	default:
 		return nil, err
 	}
-	n.known.keep(name, &knownName{addrs, now, now})
+	n.known.keep(name, &cachedName{addrs, now, now})
 	return addrs, nil
 }
 
-// use returns the entry of a name, or nil.
-func (k *knownNames) use(name string, now time.Time) *knownName {
+// use returns the entry of a name, or nil. It records the use at now.
+func (k *nameCache) use(name string, now time.Time) *cachedName {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n := k.names[name]
@@ -72,12 +72,12 @@ func (k *knownNames) use(name string, now time.Time) *knownName {
 	return n
 }
 
-func (k *knownNames) keep(name string, n *knownName) {
+func (k *nameCache) keep(name string, n *cachedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.names == nil {
-		k.names = make(map[string]*knownName)
+		k.names = make(map[string]*cachedName)
 	}
-	maps.DeleteFunc(k.names, func(_ string, other *knownName) bool { return n.used.Sub(other.used) > knownUnused })
+	maps.DeleteFunc(k.names, func(_ string, other *cachedName) bool { return n.used.Sub(other.used) > cacheUnused })
 	k.names[name] = n
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Denied is the error of a dial or a look-up that the grants do not cover.
+// Denied is the error for a dial or look-up that the grants do not allow.
 type Denied struct{ text string }
 
 func (e *Denied) Error() string { return e.text }
@@ -25,17 +25,17 @@ const (
 	notPermitted = "not the probe's target, and not both requested by the plugin and granted"
 )
 
-// dial is one connection request while it is checked against the grants. Its methods in this file
-// look no name up; those in dial.go do.
+// dial is one connection request while it is checked against the grants. Its methods in dial.go look
+// up names, its methods in this file do not.
 type dial struct {
 	plugin.Dial
 	*Policy
 	addr     string // as the guest named it
-	prefix   string // how its errors begin; "" means with addr
+	prefix   string // prefix of its errors; "" means addr
 	onTarget bool   // it is to the target of the probe
 }
 
-// text returns how the errors of the dial begin.
+// text returns the prefix of the dial's errors.
 func (d *dial) text() string {
 	if d.prefix != "" {
 		return d.prefix
@@ -47,8 +47,8 @@ func (d *dial) denyf(format string, args ...any) error {
 	return denyf("%s: denied: %s", d.text(), fmt.Sprintf(format, args...))
 }
 
-// decideName returns an error if the name of the dial may not be looked up: the query itself can
-// carry data out.
+// decideName returns an error if the name of the dial may not be looked up. The DNS query itself can
+// leak data.
 func (d *dial) decideName() error {
 	switch {
 	case d.onTarget:
@@ -66,8 +66,8 @@ func (d *dial) decideName() error {
 	return nil
 }
 
-// decideGrant returns an error unless the address of the dial is the target or granted, and not
-// denied.
+// decideGrant returns an error if the address of the dial is neither the target nor granted, or if it
+// is denied.
 func (d *dial) decideGrant() error {
 	if !d.onTarget && !d.Permissions.allows(d.Capability, d.Dial) {
 		return d.denyf("%s is "+notPermitted, d.Addr)
@@ -75,8 +75,8 @@ func (d *dial) decideGrant() error {
 	return d.decideDenials()
 }
 
-// decideDenials returns an error if the address is a listener of this program, or if a grant
-// denies it, by the name of the dial or of the target.
+// decideDenials returns an error if the address is a listener of this program, or if a grant denies
+// it. Grants are matched with the name of the dial and with the name of the target.
 func (d *dial) decideDenials() error {
 	if !d.Elsewhere && d.Network.listensOn(d.Scheme, netip.AddrPortFrom(d.Addr, d.Port).String()) {
 		return d.denyf("%s is %s", d.Addr, ownListener)
@@ -91,8 +91,8 @@ func (d *dial) decideDenials() error {
 	return nil
 }
 
-// decideGuard returns the error of the guard for the target of the probe, unless the dial is allowed without
-// being one to the target. addr is not set while a name has not been looked up.
+// decideGuard returns the error of the guard for a dial to the target. It returns nil if the permissions
+// allow the dial anyway. addr is not set before the name has been looked up.
 func (d *dial) decideGuard(host string, addr netip.Addr) error {
 	if d.Guard == nil || !d.onTarget || d.Permissions.allows(d.Capability, d.Dial) {
 		return nil
@@ -117,8 +117,8 @@ type alias struct {
 	grant plugin.Grant
 }
 
-// aliases returns the denied names whose addresses the dial must not have, including the name of
-// the target. The grant must match the rest of the dial.
+// aliases returns the denied names whose addresses must not be dialled, including the target's name if
+// it is denied. Each has a grant that matches the rest of the dial.
 func (d *dial) aliases() (all []alias) {
 	names := d.Permissions.deniedNames()
 	if _, literal := parseLiteral(d.Target.Host); d.Target.Host != "" && !literal {
@@ -132,11 +132,11 @@ func (d *dial) aliases() (all []alias) {
 	return all
 }
 
-// decideClass returns an error for the class of the address. Addresses that belong to no host are
-// always refused. Link-local, metadata and loopback addresses are refused unless a grant spells
-// them out. The plugin may also reach loopback ports that its pod declares.
+// decideClass returns an error if the class of the address is refused. Addresses that belong to no
+// host are always refused. Link-local, metadata and loopback addresses are refused unless a grant spells
+// them out. Loopback ports that the pod declares are allowed too.
 func (d *dial) decideClass() error {
-	spelledOut := d.Permissions.spellOut(d.Dial)
+	spelledOut := d.Permissions.spellsOut(d.Dial)
 	for _, form := range netaddr.Forms(d.Addr) {
 		switch class := netaddr.ClassOf(form); {
 		case class == netaddr.NoHost:
@@ -150,8 +150,8 @@ func (d *dial) decideClass() error {
 	return nil
 }
 
-// isOwnLoopback reports whether a loopback address is the pod's own, at a declared port, or the
-// target's. In the namespace of the pod, all loopback addresses are its own.
+// isOwnLoopback reports whether a loopback address is the target's, or the pod's own with a declared
+// port. In the pod's network namespace, all loopback addresses are its own.
 func (d *dial) isOwnLoopback(addr netip.Addr) bool {
 	if d.Elsewhere && d.isDeclared() {
 		return true
@@ -193,7 +193,7 @@ func (p *Permissions) CheckLookUp(name string) error {
 }
 
 // CheckHost returns a *[Denied] if an HTTP request to the endpoint may not have that Host header.
-// Only requests to the target may have another host than that of the URL.
+// Only requests to the target may have a host that differs from the URL's.
 func (e *Endpoint) CheckHost(host, urlHost string) error {
 	if host != "" && host != urlHost && !e.OnTarget {
 		return denyf("denied: the Host %.80q is not that of the URL, which is allowed for the probe's target only", host)

@@ -21,12 +21,12 @@ func (systemClock) WithTimeout(ctx context.Context, d time.Duration) (context.Co
 	return context.WithTimeout(ctx, d)
 }
 
-// hosts are the names that the tests can look up.
+// hosts maps the names that the tests can look up to addresses.
 var hosts = map[string]string{
 	"db.test": "10.0.0.5", "twin.test": "10.0.0.5", "meta.test": "169.254.169.254", "local.test": "127.0.0.1", "pub.test": "203.0.113.7",
 }
 
-// policy returns the policy of a plugin that requests everything of net, for the target
+// policy returns the policy of a plugin that requests all of the capability net, with the target
 // db.test:5432.
 func policy(t *testing.T, grants ...string) *Policy {
 	t.Helper()
@@ -58,7 +58,7 @@ func policy(t *testing.T, grants ...string) *Policy {
 
 func TestResolve(t *testing.T) {
 	for _, tc := range []struct {
-		name, url, want string // "": denied
+		name, url, want string // want "" means denied
 		grants          []string
 	}{
 		{name: "the target needs no grant", url: "", want: "10.0.0.5:5432"},

@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Network is what the decisions of all plugins of a host share.
+// Network has the dependencies that the decisions for all plugins of a host share.
 type Network struct {
 	// LookupIP resolves names.
 	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -24,7 +24,7 @@ type Network struct {
 	Listeners []net.Addr
 	Clock     Clock
 
-	known knownNames
+	known nameCache
 }
 
 // Clock is the clock of the cache of names.
@@ -33,8 +33,8 @@ type Clock interface {
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 }
 
-// Policy decides where one call may dial with one capability: to the target of the probe, and
-// where the permissions of the plugin allow it.
+// Policy decides where one call may dial with one capability: to the target of the probe, and to
+// the places that the permissions of the plugin allow.
 type Policy struct {
 	Network     *Network
 	Permissions *Permissions
@@ -43,12 +43,12 @@ type Policy struct {
 	PodIP       string
 	Pod         *probe.Pod       // may be nil
 	Container   *probe.Container // may be nil
-	// Elsewhere means that dials are made in the network namespace of the pod, which is not that of
-	// this program. Unix sockets are the same in both.
+	// Elsewhere means that dials are made in the network namespace of the pod, and that this program
+	// runs in another one. Unix sockets are the same in both.
 	Elsewhere bool
-	// Guard returns why the target must not be dialled: its host, before it is looked up, an address right
-	// before it is dialled, or a unix socket. One argument is set. It is not asked about what the
-	// permissions allow. nil: there is no guard.
+	// Guard returns an error if the target must not be dialled. One argument is set: the host, before
+	// it is looked up, an address, right before it is dialled, or a unix socket. Guard is not called for
+	// dials that the permissions allow. Nil means no guard.
 	Guard func(host string, addr netip.Addr, socket string) error
 }
 
@@ -59,7 +59,7 @@ type Endpoint struct {
 	OnTarget bool       // it is the target of the probe
 	Host     string     // as the guest named it
 	Options  url.Values // the query of the URL
-	Addrs    []string   // host:port, whose port is 0 of icmp; or the path of the socket
+	Addrs    []string   // host:port, with port 0 for icmp; or the path of the socket
 }
 
 // Resolve returns the endpoint of rawURL, or a *[Denied] if the guest may not dial it.
@@ -164,8 +164,8 @@ func (p *Policy) Echo(ctx context.Context, host string) (Endpoint, error) {
 // icmp is the scheme of echo requests, which have no port.
 const icmp = "icmp"
 
-// CheckTCP returns an error if a server that the guest may ask over UDP is denied over TCP.
-// host is the name of the server. The error begins with text.
+// CheckTCP returns an error if dialing a DNS server over TCP is denied. The guest may already query it
+// over UDP. host is the name of the server. The error begins with text.
 func (p *Policy) CheckTCP(ctx context.Context, host string, at netip.AddrPort, text string) error {
 	d := dial{Policy: p, prefix: text, Dial: plugin.Dial{Scheme: "tcp", Name: CanonicalName(host), Addr: netaddr.Plain(at.Addr()), Port: at.Port()}}
 	if err := d.decideDenials(); err != nil {
@@ -187,9 +187,9 @@ func (d *dial) addresses(ctx context.Context, host string) ([]string, error) {
 	if err := d.decideName(); err != nil {
 		return nil, err
 	}
-	if d.onTarget { // its trailing dot decides whether search domains are tried
+	if d.onTarget { // keep a trailing dot: it decides whether search domains are tried
 		host = d.Target.Host
-	} else if d.Permissions.deniesBelow(d.Dial) { // a search domain could complete the name to a denied one
+	} else if d.Permissions.deniesBelow(d.Dial) { // a search domain could turn the name into a denied one
 		host = d.Name + "."
 	}
 	addrs, err := d.lookup(ctx, host)
@@ -199,7 +199,7 @@ func (d *dial) addresses(ctx context.Context, host string) ([]string, error) {
 	return d.check(ctx, addrs)
 }
 
-// literal decides on a dial of an address. The dial is to the target if the host of the target is
+// literal decides on a dial to a literal address. The dial is to the target if the target's host is
 // this address or resolves to it.
 func (d *dial) literal(ctx context.Context, addr netip.Addr) ([]string, error) {
 	target, literal := parseLiteral(d.Target.Host)
@@ -251,7 +251,7 @@ func (d *dial) check(ctx context.Context, addrs []netip.Addr) ([]string, error) 
 	switch {
 	case len(kept) > 0:
 		return kept, nil
-	case refused == nil: // there is no address
+	case refused == nil: // no addresses
 		refused = d.denyf(notPermitted)
 	}
 	return nil, refused
@@ -270,7 +270,7 @@ func (d *dial) checkAddr(ctx context.Context) error {
 	return d.decideClass()
 }
 
-// checkAliases returns an error if the address of the dial is one of a denied name.
+// checkAliases returns an error if a denied name resolves to the address of the dial.
 func (d *dial) checkAliases(ctx context.Context) error {
 	for _, other := range d.aliases() {
 		addrs, err := d.Network.addressesOf(ctx, other.name)

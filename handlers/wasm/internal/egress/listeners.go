@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/internal/netaddr"
 )
 
-// listensOn reports whether a dial would reach one of the listeners. The scheme is that of a
-// plugin.Dial; addr is the path of a socket, or an IP and a port.
+// listensOn reports whether a dial would reach one of the listeners. scheme is as in plugin.Dial. addr
+// is the path of a socket, or an IP and a port.
 func (n *Network) listensOn(scheme, addr string) bool {
 	for _, l := range n.Listeners {
 		switch l := l.(type) {

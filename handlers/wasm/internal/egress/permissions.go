@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Permissions are what the manifest of a plugin requests and the operator grants. They are
+// Permissions has the requests of a plugin's manifest and the grants of the operator. It is
 // read-only.
 type Permissions struct {
 	granted   []plugin.Grant
@@ -18,8 +18,8 @@ type Permissions struct {
 	features  []string
 }
 
-// NewPermissions returns the permissions of requests under grants. If a required capability is
-// not granted, it returns an error with the reason "denied".
+// NewPermissions returns permissions for requests and grants. If a required capability is not
+// granted, it returns an error with the reason "denied".
 func NewPermissions(requests []plugin.Request, grants []plugin.Grant) (*Permissions, error) {
 	p := &Permissions{granted: grants, requested: make(map[string][]plugin.Grant), optional: make(map[string]bool)}
 	for _, r := range requests {
@@ -37,8 +37,8 @@ func NewPermissions(requests []plugin.Request, grants []plugin.Grant) (*Permissi
 	return p, nil
 }
 
-// CheckImports returns an error if the plugin imports a module whose capability it does not have,
-// unless the capability is optional.
+// CheckImports returns an error if the plugin imports the module of a capability that it does not
+// have, unless the capability is optional.
 func (p *Permissions) CheckImports(modules []string) error {
 	for _, module := range modules {
 		capability, ok := plugin.CapabilityOfModule(module)
@@ -57,7 +57,7 @@ func notGranted(format string, args ...any) error {
 	return &probe.Error{Reason: probe.ReasonDenied, Err: fmt.Errorf(format, args...)}
 }
 
-// Has reports whether the plugin has a capability at least in part.
+// Has reports whether at least a part of a capability is both requested and granted.
 func (p *Permissions) Has(name string) bool {
 	capability, _ := plugin.CapabilityNamed(name)
 	if capability.Grant == "" {
@@ -70,8 +70,8 @@ func (p *Permissions) Has(name string) bool {
 // Features returns the capabilities that the plugin has. The list must not be changed.
 func (p *Permissions) Features() []string { return p.features }
 
-// denies returns the grant that denies d, if there is one. Without an address, only denials
-// by name match d.
+// denies returns the grant that denies d, if there is one. If d has no address, only denials by name
+// match.
 func (p *Permissions) denies(d plugin.Dial) (plugin.Grant, bool) {
 	for _, form := range netaddr.Forms(d.Addr) {
 		d.Addr = form
@@ -94,7 +94,7 @@ func (p *Permissions) deniedNames() (names []string) {
 	return names
 }
 
-// deniesBelow reports whether a grant denies all names below some name to dials like d.
+// deniesBelow reports whether a grant denies dials like d to all subdomains of some name.
 func (p *Permissions) deniesBelow(d plugin.Dial) bool {
 	return slices.ContainsFunc(p.granted, func(g plugin.Grant) bool {
 		name, below := g.Name()
@@ -109,9 +109,9 @@ func (p *Permissions) allows(capability string, d plugin.Dial) bool {
 	return slices.ContainsFunc(p.granted, match) && slices.ContainsFunc(p.requested[capability], match)
 }
 
-// spellOut reports whether a grant that allows d spells out its address. A literal address does; a
-// name or a range does for loopback addresses only; a wildcard never does.
-func (p *Permissions) spellOut(d plugin.Dial) bool {
+// spellsOut reports whether a grant that allows d spells out its address. A literal address does. A
+// name or a range does for loopback addresses only. A wildcard never does.
+func (p *Permissions) spellsOut(d plugin.Dial) bool {
 	return slices.ContainsFunc(p.granted, func(g plugin.Grant) bool {
 		return !g.Deny() && g.Names(d.Addr) && g.Matches(d)
 	})

@@ -10,14 +10,13 @@ import (
 	"github.com/daeace23/prober/internal/netaddr"
 )
 
-// Route is an [abi.Route] that was checked: which of the allowed addresses are dialled, and from
-// which address.
+// Route is a validated [abi.Route]: it selects among the allowed addresses, and sets the source address.
 type Route struct {
 	family string
 	source netip.Addr
 }
 
-// NewRoute checks r.
+// NewRoute validates r and returns its route.
 func NewRoute(r abi.Route) (Route, error) {
 	route := Route{family: r.IPFamily}
 	switch r.IPFamily {
@@ -36,37 +35,37 @@ func NewRoute(r abi.Route) (Route, error) {
 	return route, nil
 }
 
-// Choose returns the addresses of to that the route uses, in their order: those of one family, and
-// of the family of the source address.
+// Choose returns the addresses of to that the route uses, in the order of preference. It drops
+// addresses of another family than the route or the source address requires.
 func (r Route) Choose(to Endpoint) ([]string, error) {
 	if to.Network == "unix" || r == (Route{}) {
 		return to.Addrs, nil
 	}
-	of := map[bool][]string{} // by whether they are of IPv4
+	byIPv4 := map[bool][]string{} // true for IPv4, false for IPv6
 	for _, addr := range to.Addrs {
 		at, err := netip.ParseAddrPort(addr)
 		if err != nil {
 			return nil, err
 		}
 		if is4 := at.Addr().Is4(); !r.source.IsValid() || r.source.Is4() == is4 {
-			of[is4] = append(of[is4], addr)
+			byIPv4[is4] = append(byIPv4[is4], addr)
 		}
 	}
 	var chosen []string
 	switch r.family {
 	case "":
-		chosen = append(of[true], of[false]...)
+		chosen = append(byIPv4[true], byIPv4[false]...)
 		if !r.source.IsValid() {
 			chosen = to.Addrs
 		}
 	case abi.IPv4Only:
-		chosen = of[true]
+		chosen = byIPv4[true]
 	case abi.IPv6Only:
-		chosen = of[false]
+		chosen = byIPv4[false]
 	case abi.IPv4First, abi.IPv6First:
 		first := r.family == abi.IPv4First
-		if chosen = of[first]; len(chosen) == 0 {
-			chosen = of[!first]
+		if chosen = byIPv4[first]; len(chosen) == 0 {
+			chosen = byIPv4[!first]
 		}
 	}
 	if len(chosen) == 0 {
@@ -75,7 +74,7 @@ func (r Route) Choose(to Endpoint) ([]string, error) {
 	return chosen, nil
 }
 
-// Source returns the source address; the zero Addr lets the system choose.
+// Source returns the source address. The zero Addr lets the system choose.
 func (r Route) Source() netip.Addr { return r.source }
 
 // sourceKey is the key of the source address in the context of a dial.
@@ -89,8 +88,8 @@ func (r Route) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, sourceKey{}, r.source)
 }
 
-// SourceAddress returns the address from which a dial with ctx is made; the zero Addr lets the
-// system choose.
+// SourceAddress returns the source address for a dial with ctx. The zero Addr lets the system
+// choose.
 func SourceAddress(ctx context.Context) netip.Addr {
 	source, _ := ctx.Value(sourceKey{}).(netip.Addr)
 	return source

@@ -14,24 +14,24 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Call is one call of a guest, and the results of the guest. It belongs to the goroutine
-// that makes the call.
+// Call is one call of a guest with the guest's results. Only the goroutine that makes the call may
+// use it.
 type Call struct {
 	ctx          context.Context
 	host         *Host
 	plugin       *Plugin
 	req          *probe.Request // nil while an instance starts
 	config       []byte
-	inInitialize bool // _initialize runs: there is no request yet
-	offline      bool // validate_config or a trial: the network and kv cannot be used
+	inInitialize bool // _initialize runs, without a request
+	offline      bool // validate_config or a trial: network and kv are unavailable
 	hasSlot      bool // it holds a slot of Host.Slots
 	watchdog
 	record  record
 	begun   time.Time     // when the attempt began; zero while an instance starts
 	waited  time.Duration // for slots and for an instance, in total
-	entered time.Time     // when the guest was entered last
-	before  time.Duration // what waited was then
-	trouble error         // the host's own error in the last dial; nil if there was none
+	entered time.Time     // when the guest was last entered
+	before  time.Duration // the value of waited at that time
+	trouble error         // the fault of this host that failed the last dial; nil if there was none
 	run     run           // zero before the guest runs
 
 	request   []byte // the request document; empty until the guest reads it
@@ -39,8 +39,8 @@ type Call struct {
 	message   string
 	metrics   []probe.Metric
 	result    *abi.Result
-	dialFault probe.Reason // why the last dial failed; "" if it did not
-	violation error        // how the guest broke the contract; nil if it did not
+	dialFault probe.Reason // why the last dial failed; "" if it succeeded
+	violation error        // how the guest violated the contract; nil if it did not
 	logged    attempt.Log
 	stdio     int
 	traced    int
@@ -53,12 +53,12 @@ type Call struct {
 	outlived  bool // a goroutine may use the call after its end
 }
 
-// text is an error text, which most guests do not ask for.
+// text is an error text. It is formatted only when a guest asks for it, as most guests do not.
 type text struct {
-	format string // of arg
+	format string // applied to arg or short
 	arg    string
-	short  [32]byte // arg, if it is empty
-	n      int      // of the bytes of short
+	short  [32]byte // used if arg is empty
+	n      int      // length of short
 }
 
 func (t *text) String() string {
@@ -68,8 +68,8 @@ func (t *text) String() string {
 	return fmt.Sprintf(t.format, cmp.Or(t.arg, string(t.short[:t.n])))
 }
 
-// Init makes c, which must be zero or cleared, the call of an attempt that began at start. Without
-// a store neither the network nor kv can be used.
+// Init initializes c as the call of an attempt that began at start. c must be zero or cleared. If
+// store is nil, network and kv are unavailable.
 func (c *Call) Init(ctx context.Context, p *Plugin, req *probe.Request, config []byte, store *attempt.Store, start time.Time) {
 	c.ctx, c.host, c.plugin, c.req, c.config, c.begun = ctx, p.Host, p, req, config, start
 	c.offline, c.kv.store = store == nil, store
@@ -78,8 +78,8 @@ func (c *Call) Init(ctx context.Context, p *Plugin, req *probe.Request, config [
 // maxKept is the largest request document whose memory a cleared call keeps.
 const maxKept = 4 << 10
 
-// Clear clears a call that has ended. It returns false if something may still use the call: wazero,
-// where it ends the guest, or a goroutine that was not waited for.
+// Clear clears a call that has ended, so that Init can reuse it. It returns false if wazero or a
+// goroutine may still use the call.
 func (c *Call) Clear() bool {
 	if c.outlived || c.interrupt != nil {
 		return false
@@ -123,8 +123,8 @@ func (c *Call) Acquire() bool {
 	return c.hasSlot
 }
 
-// Starved reports whether a call that began at start and reached its deadline waited for the
-// host more than half of its time. Such a call tells nothing about the target.
+// Starved reports whether a call waited for the host more than half of its time. The call began at
+// start and reached its deadline. Such a call says nothing about the target.
 func (c *Call) Starved(start time.Time) bool {
 	deadline, ok := c.ctx.Deadline()
 	return ok && c.waited > deadline.Sub(start)/2
@@ -140,11 +140,11 @@ func (c *Call) Class(ended error, now time.Time) sched.Class {
 	if ended == context.DeadlineExceeded {
 		return sched.Slow
 	}
-	waited := c.waited - c.before // on a busy host a guest waits for a slot after each host call
+	waited := c.waited - c.before // includes the waits for a slot after each host call
 	return sched.ClassOf(now.Sub(c.entered)-waited, deadline.Sub(c.entered))
 }
 
-// Release gives back the slot, if the call holds one.
+// Release releases the slot, if the call holds one.
 func (c *Call) Release() {
 	if c.hasSlot {
 		c.hasSlot = false
@@ -152,11 +152,11 @@ func (c *Call) Release() {
 	}
 }
 
-// Ended returns the error of the call's context. It compares the deadline with the clock as
-// well: a guest that measures the time itself may return before the timer of a busy host fires.
+// Ended returns the error of the call's context. It also compares the deadline with the clock: a
+// guest that measures the time itself may return before the timer of a busy host fires.
 func (c *Call) Ended() error { return c.EndedAt(c.host.Clock.Now()) }
 
-// EndedAt is Ended with the time of the clock.
+// EndedAt is like Ended at the time now.
 func (c *Call) EndedAt(now time.Time) error {
 	err := c.ctx.Err()
 	if deadline, ok := c.ctx.Deadline(); err == nil && ok && !now.Before(deadline) {
@@ -165,7 +165,7 @@ func (c *Call) EndedAt(now time.Time) error {
 	return err
 }
 
-// idle calls wait, in which the guest waits for w. The call releases its slot meanwhile.
+// idle calls wait, and records that the guest waits for w. The call releases its slot meanwhile.
 func (c *Call) idle(w waiting, wait func(ctx context.Context)) {
 	c.countStack()
 	c.suspend(w)
@@ -182,8 +182,7 @@ func (c *Call) Finish() {
 	c.dns.net.closeAll()
 }
 
-// maxTraced is the number of traced events of a call: a guest can read and write one byte
-// at a time.
+// maxTraced limits the traced events of a call, because a guest can read and write single bytes.
 const maxTraced = 500
 
 // Trace emits e if the attempt is traced.
@@ -203,8 +202,8 @@ func (c *Call) fail(errno abi.Errno, format string, args ...any) int32 {
 	return errno.Code()
 }
 
-// missing is fail with ENOENT for a text that is made when the guest asks for it: a guest with a
-// default does not.
+// missing is like fail with ENOENT. The text is formatted only when the guest asks for it: a guest
+// with a default value does not.
 func (c *Call) missing(format string, key []byte) int32 {
 	c.lastError.format, c.lastError.arg = format, ""
 	if c.lastError.n = copy(c.lastError.short[:], key); c.lastError.n < len(key) {
@@ -213,7 +212,7 @@ func (c *Call) missing(format string, key []byte) int32 {
 	return abi.ENOENT.Code()
 }
 
-// violate is fail for an error that breaks the contract: the attempt then has no result.
+// violate is like fail for a violation of the contract. The attempt then has no result.
 func (c *Call) violate(errno abi.Errno, err error) int32 {
 	if c.violation == nil {
 		c.violation = err
@@ -221,19 +220,19 @@ func (c *Call) violate(errno abi.Errno, err error) int32 {
 	return c.fail(errno, "%v", err)
 }
 
-// logEnabled reports whether all log lines of the guest are traced or logged.
+// logEnabled reports whether log lines of every level are traced or logged.
 func (c *Call) logEnabled() bool {
 	return c.debugs() || c.mayLog() && c.host.Logger.Enabled(c.ctx, slog.LevelDebug)
 }
 
-// keepsLine reports whether a log line of a level or a stream is traced or logged. Of an attempt
-// that nobody looks at, only those that tell of trouble are traced.
+// keepsLine reports whether a log line is traced or logged. name is its level or stream. Without
+// debugging, only warnings, errors and lines of stderr are traced.
 func (c *Call) keepsLine(name string) bool {
 	trouble := name == "warn" || name == "error" || name == "stderr"
 	return trouble && c.req != nil && c.req.Trace != nil || c.logEnabled()
 }
 
-// debugs reports whether the attempt is traced for someone who looks at it.
+// debugs reports whether the attempt is traced for debugging.
 func (c *Call) debugs() bool { return c.req != nil && c.req.Trace != nil && c.req.Debug }
 
 // mayLog reports whether the call may write to the host's log. During validate_config it may
@@ -269,10 +268,10 @@ func (c *Call) logLine(name, line string) {
 	c.debug(line, "from", name)
 }
 
-// logFull reports whether the limits of the log are used up.
+// logFull reports whether the call has reached a limit of the log.
 func (c *Call) logFull() bool { return c.logged.Full(&c.plugin.Limits, c.Hit) }
 
-// Outcome returns the outcome of a guest that returned code, or of a command with that exit
+// Outcome returns the outcome of the call. code is the guest's return value or the command's exit
 // code.
 func (c *Call) Outcome(code int32, w *World) (probe.Outcome, error) {
 	if c.violation != nil {
@@ -314,7 +313,7 @@ func (c *Call) requestDoc() []byte {
 	return c.request
 }
 
-// Hit counts that the call reached a limit, once a call. which is an index of
+// Hit counts that the call reached a limit, once per call and limit. which is an index into
 // [plugin.LimitNames].
 func (c *Call) Hit(which int) {
 	if !c.hits.Add(which, &c.plugin.Hits) {
@@ -327,7 +326,7 @@ func (c *Call) Hit(which int) {
 
 // limit is the error of a call that reached a limit.
 type limit struct {
-	which int // index of [plugin.LimitNames]; 0 for a limit that cannot be configured
+	which int // index into [plugin.LimitNames]; 0 for a limit that cannot be configured
 	errno abi.Errno
 	text  string
 }

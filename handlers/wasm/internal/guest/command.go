@@ -22,12 +22,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A command is a WASI program: it exports _start, and no probe. Each attempt runs it in a new
+// A command is a WASI program that exports _start and no probe. Each attempt runs it in a new
 // instance, in the same sandbox as other guests. It reads the request from stdin and its
-// environment. Its result is its exit code and what it prints.
+// environment. Its result is its exit code and its output.
 
-// commandConfig adds stdin and environment of a command to config. c is the attempt; nil while
-// the plugin is loaded.
+// commandConfig adds stdin and environment of a command to config. c is nil while the plugin is
+// loaded.
 func (w *World) commandConfig(config wazero.ModuleConfig, c *Call) wazero.ModuleConfig {
 	config = config.WithStdin(&stdin{w: w})
 	if c == nil {
@@ -41,7 +41,7 @@ func (w *World) commandConfig(config wazero.ModuleConfig, c *Call) wazero.Module
 	return config
 }
 
-// stdin is the request document.
+// stdin reads the request document.
 type stdin struct {
 	w    *World
 	sent int
@@ -83,7 +83,7 @@ func (c *Call) environment() [][2]string {
 	return slices.DeleteFunc(vars, func(v [2]string) bool { return v[1] == "" })
 }
 
-// positive returns n as text, or "" unless it is positive.
+// positive formats n, and returns "" if n is not positive.
 func positive(n int64) string {
 	if n <= 0 {
 		return ""
@@ -91,8 +91,8 @@ func positive(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// configVars returns the scalars of a config, PROBE_CONFIG_MAXLAG for maxLag. Of keys with the
-// same variable, the first in alphabetical order counts.
+// configVars returns variables for the scalars of a config, such as PROBE_CONFIG_MAXLAG for maxLag. If
+// keys have the same variable, the alphabetically first is used.
 func configVars(config []byte) (vars [][2]string) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(config, &fields) != nil {
@@ -111,7 +111,7 @@ func configVars(config []byte) (vars [][2]string) {
 	return vars
 }
 
-// variable returns key in upper case, with underscores for other characters.
+// variable returns key in upper case. Characters other than letters and digits become underscores.
 func variable(key string) string {
 	return strings.Map(func(c rune) rune {
 		if 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
@@ -121,8 +121,8 @@ func variable(key string) string {
 	}, strings.ToUpper(key))
 }
 
-// Exited returns the exit code of a command whose call returned err. ok is false if the command
-// did not exit, but was ended or trapped.
+// Exited returns the exit code of a command whose call returned err. ok is false if the command did
+// not exit by itself.
 func (w *World) Exited(err error) (code int32, ok bool) {
 	if err == nil {
 		return 0, true
@@ -138,9 +138,9 @@ func (w *World) Exited(err error) (code int32, ok bool) {
 	return int32(min(exit.ExitCode(), math.MaxInt32)), true
 }
 
-// readCommand reads what a command printed, and returns the verdict of its exit code. Without
-// output on stdout the message is the first line of stderr. A message that was set with a host
-// function takes precedence.
+// readCommand parses the output of a command, and returns the verdict for its exit code. If stdout is
+// empty, the message is the first line of stderr. A message that was set with a host function takes
+// precedence.
 func (c *Call) readCommand(code int32, w *World) (int32, error) {
 	message, numbers := perfdata.Split(strings.ToValidUTF8(string(w.stdout.kept), "\uFFFD"))
 	c.message = cmp.Or(c.message, message, strings.ToValidUTF8(w.stderr.first, "\uFFFD"))
@@ -152,7 +152,7 @@ func (c *Call) readCommand(code int32, w *World) (int32, error) {
 	switch {
 	case c.plugin.Manifest.ExitCodes != plugin.ExecCodes:
 		if _, ok := probe.FromExitCode(int(code)); !ok {
-			return 0, attempt.ProtocolError("exited with code %d; want 0 to 3%s", code, after(c.message))
+			return 0, attempt.ProtocolError("exited with code %d; want 0 to 3%s", code, messageSuffix(c.message))
 		}
 	case code != 0:
 		code = int32(probe.Failure.ExitCode())
@@ -160,8 +160,8 @@ func (c *Call) readCommand(code int32, w *World) (int32, error) {
 	return code, nil
 }
 
-// after returns the first line of message as the end of an error.
-func after(message string) string {
+// messageSuffix returns the first line of message in the form that is appended to an error.
+func messageSuffix(message string) string {
 	if message == "" {
 		return ""
 	}

@@ -38,9 +38,9 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	case err != nil:
 		return nil, err
-	case !conn.Release(): // it would be ended with ctx
+	case !conn.Release(): // ctx has ended
 		_ = conn.Close()
-		return new(net.Dialer).DialContext(ctx, network, address) // the error of a dial with an ended context
+		return new(net.Dialer).DialContext(ctx, network, address) // returns the error of a dial with an ended context
 	}
 	_ = conn.SetNoDelay(true)
 	return conn, nil
@@ -57,14 +57,14 @@ func dialFrom(ctx context.Context, source netip.Addr, network, address string) (
 		dial = rawconn.Origin{Namespace: n, Source: source}.Dial
 	}
 	conn, err := dial(ctx, network, address)
-	if errors.Is(err, syscall.EADDRNOTAVAIL) { // which would be the host's lack of ports, see probe.HostReason
+	if errors.Is(err, syscall.EADDRNOTAVAIL) { // not a lack of free ports, as probe.HostReason would assume
 		return nil, fmt.Errorf("dial %s %s: %s is not an address of this host", network, address, source)
 	}
 	return conn, err
 }
 
-// network is the connections of one call. It belongs to the call's goroutine. The pumps of the
-// connections use wake only.
+// network has the connections of one call. Only the call's goroutine may use it, except wake, which
+// the pumps of the connections signal.
 type network struct {
 	conns   []*conn // by handle; nil if closed
 	open    int
@@ -75,7 +75,7 @@ type network struct {
 	pumps   sync.WaitGroup
 }
 
-// countDial counts a dial. It returns an error if that is above the limits of the call.
+// countDial counts a dial. It returns an error if the dial exceeds a limit of the call.
 func (c *Call) countDial() error {
 	n, now := &c.net, c.host.Clock.Now()
 	n.dials = slices.DeleteFunc(n.dials, func(t time.Time) bool { return now.Sub(t) >= time.Second })
@@ -89,8 +89,8 @@ func (c *Call) countDial() error {
 	return nil
 }
 
-// add returns a handle for c. The connection is closed when ctx ends, because nothing else ends
-// a Read of any kind of connection.
+// add returns a handle for c. It closes the connection when ctx ends, because that is the only way to
+// end a Read of any kind of connection.
 func (n *network) add(ctx context.Context, c *conn) int32 {
 	if n.wake == nil {
 		n.wake = make(chan struct{}, 1)
@@ -136,32 +136,32 @@ func (n *network) closeAll() {
 	n.pumps.Wait()
 }
 
-// Sizes of the buffers of pumps in bytes.
+// Buffer sizes of pumps, in bytes.
 const (
 	firstBuffer = 2 << 10
-	pumpBuffer  = 16 << 10 // the largest, except of UDP
-	datagram    = 64 << 10 // of UDP
+	pumpBuffer  = 16 << 10 // maximum, except for UDP
+	datagram    = 64 << 10 // for UDP
 )
 
-// conn is a connection of a guest. A goroutine, its pump, reads ahead of the guest, because that
-// is the only way to read from any net.Conn without blocking.
+// conn is a connection of a guest. A goroutine, the pump, reads ahead of the guest, because that is
+// the only way to read from any net.Conn without blocking.
 type conn struct {
 	net.Conn
 	raw          net.Conn // the connection below TLS
 	network      string   // "tcp", "udp", "tls" or "unix"
 	host         string   // as the guest named it
 	dns, connect time.Duration
-	handshake    time.Duration   // of TLS
-	serverName   string          // of TLS
-	ctx          context.Context // of the call
+	handshake    time.Duration   // how long the TLS handshake took
+	serverName   string          // of the TLS handshake
+	ctx          context.Context // the call's
 	stop         func() bool     // stops watching ctx
-	more         chan struct{}   // signals the pump that the guest has read everything; nil before the pump starts
+	drained      chan struct{}   // tells the pump that the guest has read everything; nil before the pump starts
 	pumped       chan struct{}   // closed when the pump has ended
 
 	sent, received atomic.Int64
 
-	ahead   []byte // of reads without a pump
-	limited bool   // such a read has set a deadline
+	ahead   []byte // buffer of reads without a pump
+	limited bool   // a read without a pump has set a deadline
 
 	mu   sync.Mutex
 	data []byte
@@ -173,13 +173,13 @@ func (c *conn) ready(n *network) bool {
 	if r, ok := readinessOf(c.Conn); ok {
 		return r.Ready()
 	}
-	if c.more == nil && c.err == nil && len(c.data) == 0 {
+	if c.drained == nil && c.err == nil && len(c.data) == 0 {
 		_ = c.setReadDeadline(time.Time{})
-		c.more, c.pumped = make(chan struct{}, 1), make(chan struct{})
-		reads, more, pumped := c.Conn, c.more, c.pumped
+		c.drained, c.pumped = make(chan struct{}, 1), make(chan struct{})
+		reads, drained, pumped := c.Conn, c.drained, c.pumped
 		n.pumps.Go(func() {
 			defer close(pumped)
-			c.pump(reads, more, n.wake)
+			c.pump(reads, drained, n.wake)
 		})
 		return false
 	}
@@ -198,10 +198,11 @@ func readinessOf(c net.Conn) (r readiness, ok bool) {
 	return r, ok
 }
 
-// readsAlone reports whether a read that waits may use the connection itself, without a pump: it is a
-// stream of the system, whose reads can be interrupted, and nothing else has begun to read it.
+// readsAlone reports whether a read that waits may use the connection directly, without a pump. The
+// connection must be a stream of the system, whose reads can be interrupted, and no pump may have
+// started.
 func (c *conn) readsAlone(clock Clock) bool {
-	if _, real := clock.(SystemClock); !real || c.more != nil || c.err != nil || len(c.data) > 0 {
+	if _, real := clock.(SystemClock); !real || c.drained != nil || c.err != nil || len(c.data) > 0 {
 		return false
 	}
 	switch c.Conn.(type) {
@@ -212,22 +213,22 @@ func (c *conn) readsAlone(clock Clock) bool {
 	}
 }
 
-// readAtOnce reads to p, and does not wait. It returns false if there may be something to wait for.
+// readAtOnce reads into p without waiting. done is false if there was nothing to read yet.
 func (c *conn) readAtOnce(p []byte) (n int, done bool, err error) {
 	own, ok := c.Conn.(*rawconn.Conn)
 	if !ok {
 		return 0, false, nil
 	}
-	into := c.reading(p)
+	into := c.readBuffer(p)
 	if n, err = own.TryRead(into); err == syscall.EAGAIN {
 		return 0, false, nil
 	}
-	n, err = c.took(p, into, n, err)
+	n, err = c.finishRead(p, into, n, err)
 	return n, true, err
 }
 
-// readWithin reads to p, and waits for the guest's timeout or the end of the call. It returns
-// nothing after the timeout.
+// readWithin reads into p, and waits until the guest's timeout or the end of the call. After the
+// timeout it returns 0 and no error.
 func (c *conn) readWithin(p []byte, timeoutMs int32) (n int, err error) {
 	var until time.Time
 	if timeoutMs > 0 {
@@ -236,12 +237,12 @@ func (c *conn) readWithin(p []byte, timeoutMs int32) (n int, err error) {
 	if err := c.setReadDeadline(until); err != nil {
 		return 0, err
 	}
-	into := c.reading(p)
+	into := c.readBuffer(p)
 	n, err = c.Read(into)
-	return c.took(p, into, n, err)
+	return c.finishRead(p, into, n, err)
 }
 
-// setReadDeadline sets the deadline of reads that use the connection itself. The zero time means none.
+// setReadDeadline sets the deadline of reads without a pump. The zero time means none.
 func (c *conn) setReadDeadline(until time.Time) error {
 	if until.IsZero() && !c.limited {
 		return nil
@@ -250,8 +251,9 @@ func (c *conn) setReadDeadline(until time.Time) error {
 	return c.SetReadDeadline(until)
 }
 
-// reading returns where to read for p: a small read reads ahead, as the pump does.
-func (c *conn) reading(p []byte) []byte {
+// readBuffer returns the buffer for a read into p: p itself, or a larger one if p is small, in order
+// to read ahead as the pump does.
+func (c *conn) readBuffer(p []byte) []byte {
 	if len(p) >= firstBuffer {
 		return p
 	}
@@ -261,8 +263,8 @@ func (c *conn) reading(p []byte) []byte {
 	return c.ahead
 }
 
-// took returns the result for p of a read of n bytes to into.
-func (c *conn) took(p, into []byte, n int, err error) (int, error) {
+// finishRead returns the result of a read into p, after n bytes were read into the buffer into.
+func (c *conn) finishRead(p, into []byte, n int, err error) (int, error) {
 	c.received.Add(int64(n))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = nil
@@ -276,7 +278,7 @@ func (c *conn) took(p, into []byte, n int, err error) (int, error) {
 }
 
 // pump reads until the connection ends.
-func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) {
+func (c *conn) pump(reads net.Conn, drained <-chan struct{}, wake chan<- struct{}) {
 	size := firstBuffer
 	if c.network == "udp" {
 		size = datagram
@@ -298,7 +300,7 @@ func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) 
 		if err != nil {
 			return
 		}
-		if _, ok := <-more; !ok {
+		if _, ok := <-drained; !ok {
 			return
 		}
 		if n == len(buf) && n < pumpBuffer {
@@ -307,7 +309,7 @@ func (c *conn) pump(reads net.Conn, more <-chan struct{}, wake chan<- struct{}) 
 	}
 }
 
-// readBuffered copies what the pump has read to p, and does not wait.
+// readBuffered copies bytes that the pump has read into p. It does not wait.
 func (c *conn) readBuffered(p []byte) (n int, err error) {
 	if r, ok := readinessOf(c.Conn); ok {
 		if len(p) == 0 || !r.Ready() {
@@ -327,13 +329,13 @@ func (c *conn) readBuffered(p []byte) (n int, err error) {
 	} else {
 		c.data = c.data[n:]
 	}
-	if len(c.data) == 0 && c.err == nil && n > 0 && c.more != nil {
-		c.more <- struct{}{}
+	if len(c.data) == 0 && c.err == nil && n > 0 && c.drained != nil {
+		c.drained <- struct{}{}
 	}
 	return n, nil
 }
 
-// writeAtOnce writes p, and does not wait. It returns false if not all of it was written.
+// writeAtOnce writes p without waiting. done is false if p was not written completely.
 func (c *conn) writeAtOnce(p []byte) (n int, done bool, err error) {
 	own, ok := c.Conn.(*rawconn.Conn)
 	if !ok {
@@ -349,9 +351,9 @@ func (c *conn) writeAtOnce(p []byte) (n int, done bool, err error) {
 // write writes p, until the guest's timeout or the end of the call.
 func (c *conn) write(clock Clock, p []byte, timeoutMs int32) (int, error) {
 	deadline, _ := c.ctx.Deadline()
-	// A write of TLS that was interrupted cannot be continued.
+	// An interrupted TLS write cannot be continued, so the timeout does not apply to it.
 	if timeoutMs >= 0 && c.network != "tls" {
-		// With a timeout of 0 net.Conn would not try at all.
+		// With a deadline in the past, net.Conn would not try to write.
 		until := clock.Now().Add(max(time.Millisecond, time.Duration(timeoutMs)*time.Millisecond))
 		if deadline.IsZero() || until.Before(deadline) {
 			deadline = until
@@ -375,7 +377,7 @@ func (c *conn) info() []byte {
 	})
 }
 
-// local returns the address of this end, "" if the connection is closed.
+// local returns the local address, or "" if the connection is closed.
 func (c *conn) local() string {
 	if addr := c.LocalAddr(); addr != nil {
 		return addr.String()
@@ -387,7 +389,7 @@ func (c *conn) local() string {
 func (c *conn) close() {
 	_ = c.Conn.Close()
 	c.stop()
-	if c.more != nil {
-		close(c.more)
+	if c.drained != nil {
+		close(c.drained)
 	}
 }

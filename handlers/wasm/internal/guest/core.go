@@ -35,7 +35,7 @@ func i32(f func(c *Call, mem api.Memory, a args) int32) hostFunc {
 	return func(c *Call, mem api.Memory, a args) int64 { return int64(f(c, mem, a)) }
 }
 
-// hostFuncs returns the functions of an import module by name, nil for an unknown module.
+// hostFuncs returns the functions of an import module by name, or nil for an unknown module.
 func hostFuncs(module string) map[string]hostFunc {
 	switch module {
 	case abi.ModuleCore:
@@ -84,7 +84,7 @@ func valueTypes(types []abi.Type) []api.ValueType {
 	return out
 }
 
-// AddImports gives a runtime the import modules of a plugin.
+// AddImports adds the import modules of a plugin to a runtime.
 func (p *Plugin) AddImports(ctx context.Context, runtime wazero.Runtime, modules []string) error {
 	for _, module := range modules {
 		if module == binary.WASI {
@@ -98,7 +98,7 @@ func (p *Plugin) AddImports(ctx context.Context, runtime wazero.Runtime, modules
 	return nil
 }
 
-// addModule gives a runtime the functions of one import module. Those of an optional
+// addModule adds the functions of one import module to a runtime. The functions of an optional
 // capability that was not granted return -EPERM.
 func (p *Plugin) addModule(ctx context.Context, runtime wazero.Runtime, module string) error {
 	builder := runtime.NewHostModuleBuilder(module)
@@ -123,7 +123,7 @@ func (p *Plugin) addModule(ctx context.Context, runtime wazero.Runtime, module s
 	return err
 }
 
-// withheld returns the function of a capability that was not granted.
+// withheld returns a function that fails because its capability was not granted.
 func withheld(capability string) hostFunc {
 	return func(c *Call, _ api.Memory, _ args) int64 {
 		c.plugin.Denied.Add(1)
@@ -132,7 +132,7 @@ func withheld(capability string) hostFunc {
 	}
 }
 
-// adapt returns f, the import of that name, as a function of wazero.
+// adapt returns f as a wazero function. name is the name of the import.
 func adapt(name string, f hostFunc, result bool) api.GoModuleFunc {
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
 		c, ok := ctx.Value(callKey{}).(*Call)
@@ -155,8 +155,8 @@ func adapt(name string, f hostFunc, result bool) api.GoModuleFunc {
 	}
 }
 
-// put writes data to the buffer at a pointer and a length, if it fits, and returns the length
-// of data.
+// put writes data to the buffer whose pointer and length are the parameters i and i+1, if it fits. It
+// returns the length of data.
 func (c *Call) put(mem api.Memory, a args, i int, data []byte) int32 {
 	if len(data) > int(uint32(a[i+1])) {
 		return int32(len(data))
@@ -176,7 +176,7 @@ func requestRead(c *Call, mem api.Memory, a args) int32 {
 	return c.put(mem, a, 0, c.requestDoc())
 }
 
-const maxKey = 1 << 10 // bytes of a path in the config
+const maxKey = 1 << 10 // bytes of a config path
 
 func configGet(c *Call, mem api.Memory, a args) int32 {
 	if c.inInitialize {
@@ -189,7 +189,7 @@ func configGet(c *Call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	value, ok := abi.Lookup(c.config, unsafe.String(unsafe.SliceData(key), len(key))) // the guest does not run meanwhile
+	value, ok := abi.Lookup(c.config, unsafe.String(unsafe.SliceData(key), len(key))) // safe: the guest does not run meanwhile
 	if !ok {
 		return c.missing("config has no %.100q", key)
 	}
@@ -217,11 +217,11 @@ func resultWrite(c *Call, mem api.Memory, a args) int32 {
 	return 0
 }
 
-// beforeRedaction is how many bytes beyond the limit are read of a text that may contain
-// secrets: a secret at the limit is redacted before the text is cut.
+// beforeRedaction is how many bytes beyond the limit are read if a text may contain secrets. So a
+// secret at the limit is redacted before the text is cut.
 const beforeRedaction = 16 << 10
 
-// message sets the message. A text beyond the limit is cut.
+// message sets the message, cut to the limit.
 func message(c *Call, mem api.Memory, a args) int32 {
 	most := uint32(c.plugin.Limits.Message)
 	if uint32(a[1]) > most {

@@ -22,14 +22,14 @@ func dnsFuncs() map[string]hostFunc {
 	return map[string]hostFunc{"lookup": i32(dnsLookup), "read": i32(dnsRead)}
 }
 
-const maxDNSRequest = 2 << 10 // bytes of the request's document
+const maxDNSRequest = 2 << 10 // bytes of the request document
 
-// lookups are the look-ups of one call and their connections.
+// lookups has the look-ups of one call and their connections.
 type lookups struct {
 	net   network
-	begun int       // including those that failed at once
-	asked []*lookup // by handle; nil if the answer was read
-	buf   []byte    // for one message
+	begun int       // number of look-ups, including those that failed at once
+	asked []*lookup // by handle; nil after the answer was read
+	buf   []byte    // holds one message
 }
 
 func (n *lookups) get(handle int32) *lookup {
@@ -39,7 +39,7 @@ func (n *lookups) get(handle int32) *lookup {
 	return n.asked[handle-1]
 }
 
-// dnsLookup sends the question to the first server. The rest is done when the guest waits for
+// dnsLookup sends the question to the first server. The look-up continues when the guest waits for
 // the answer.
 func dnsLookup(c *Call, mem api.Memory, a args) int32 {
 	switch {
@@ -80,7 +80,7 @@ func dnsLookup(c *Call, mem api.Memory, a args) int32 {
 	return int32(len(c.dns.asked))
 }
 
-// newLookup returns a look-up, if the grants allow its name.
+// newLookup returns a look-up, or an error if the grants do not allow its name.
 func (c *Call) newLookup(r abi.DNSRequest) (*lookup, error) {
 	l := &lookup{call: c, text: r.Name, began: c.host.Clock.Now()}
 	l.until, _ = c.ctx.Deadline()
@@ -96,7 +96,7 @@ func (c *Call) newLookup(r abi.DNSRequest) (*lookup, error) {
 	return l, c.plugin.Permissions.CheckLookUp(l.question.Name())
 }
 
-// newQuestion returns a question, if its name is the root or one that grants can match.
+// newQuestion returns a question. Its name must be the root or a name that grants can match.
 func newQuestion(name, typ string, id uint16) (dnswire.Question, error) {
 	q, err := dnswire.NewQuestion(name, typ, id)
 	if isRoot := q.Name() == ""; err == nil && !isRoot && !plugin.ValidHost(q.Name()) {
@@ -108,9 +108,8 @@ func newQuestion(name, typ string, id uint16) (dnswire.Question, error) {
 	return q, nil
 }
 
-// dnsServers returns the servers of a look-up: the host's, or the one that the guest names, if
-// the grants allow to dial it over UDP. Long answers may then come over TCP, unless that is
-// denied.
+// dnsServers returns the servers of a look-up: the host's, or the named one, if the grants allow
+// dialing it over UDP. Long answers may then come over TCP, unless that is denied.
 func (c *Call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsServer, error) {
 	if named == "" {
 		addrs := c.host.DNSServers
@@ -120,7 +119,7 @@ func (c *Call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsS
 		if len(addrs) == 0 {
 			return nil, errors.New("dns: there is no nameserver")
 		}
-		return l.at(addrs, ""), nil
+		return l.serversAt(addrs, ""), nil
 	}
 	if named == "target" {
 		named = ""
@@ -136,7 +135,7 @@ func (c *Call) dnsServers(ctx context.Context, l *lookup, named string) ([]*dnsS
 	if err != nil {
 		return nil, err
 	}
-	return l.at(to.Addrs, to.Host), nil
+	return l.serversAt(to.Addrs, to.Host), nil
 }
 
 func dnsRead(c *Call, mem api.Memory, a args) int32 {
@@ -145,7 +144,7 @@ func dnsRead(c *Call, mem api.Memory, a args) int32 {
 		return c.fail(abi.EBADF, "there is no handle %d", a.i32(0))
 	}
 	if !l.done() {
-		c.idle(waiting{call: "dns", where: l.text, stage: stageLookup, addr: l.asked()}, func(ctx context.Context) { c.settle(ctx, l, a.i32(3)) })
+		c.idle(waiting{call: "dns", where: l.text, stage: stageLookup, addr: l.serverList()}, func(ctx context.Context) { c.awaitLookup(ctx, l, a.i32(3)) })
 	}
 	switch {
 	case l.err != nil:
@@ -171,8 +170,8 @@ func dnsRead(c *Call, mem api.Memory, a args) int32 {
 	return n
 }
 
-// settle advances all look-ups until l is done, the guest's timeout or the end of the call.
-func (c *Call) settle(ctx context.Context, l *lookup, timeoutMs int32) {
+// awaitLookup advances all look-ups until l is done, the guest's timeout passes or the call ends.
+func (c *Call) awaitLookup(ctx context.Context, l *lookup, timeoutMs int32) {
 	clock, start := c.host.Clock, c.host.Clock.Now()
 	for {
 		due := time.Time{}

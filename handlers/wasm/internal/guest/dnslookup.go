@@ -19,35 +19,36 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// lookup is one question of a guest. It asks its servers in turn, again and again, until one
-// answers. Each has a share of the remaining time.
+// lookup is one question of a guest. It queries its servers in turn, repeatedly, until one answers.
+// Each turn has a share of the remaining time.
 type lookup struct {
 	call     *Call
 	question dnswire.Question
-	text     string // of the question
+	text     string // the question, for messages
 	began    time.Time
 	until    time.Time // the deadline; zero means none
 	servers  []*dnsServer
-	turns    int       // turns of servers so far
+	turns    int       // number of turns so far
 	next     time.Time // when the next turn begins
 
 	spare *dnswire.Answer // an answer with an error code, if no better one comes
 	from  string          // the server of the spare answer
 	rcode int
 	doc   []byte // the answer
-	err   error  // why there is none
+	err   error  // why there is no answer
 }
 
-// at returns the servers at addrs. named is the name that the guest gave; "" for the host's own.
-func (l *lookup) at(addrs []string, named string) (servers []*dnsServer) {
+// serversAt returns servers for addrs. named is the name that the guest gave; "" means the host's own
+// servers.
+func (l *lookup) serversAt(addrs []string, named string) (servers []*dnsServer) {
 	for _, addr := range addrs[:min(len(addrs), maxDNSServers)] {
 		servers = append(servers, &dnsServer{lookup: l, addr: addr, host: named})
 	}
 	return servers
 }
 
-// asked returns the addresses of the servers, for people.
-func (l *lookup) asked() string {
+// serverList returns the addresses of the servers, for messages.
+func (l *lookup) serverList() string {
 	addrs := make([]string, len(l.servers))
 	for i, s := range l.servers {
 		addrs[i] = s.addr
@@ -57,7 +58,7 @@ func (l *lookup) asked() string {
 
 func (l *lookup) done() bool { return l.doc != nil || l.err != nil }
 
-// due returns when advance must be called, even if no server answers.
+// due returns when advance must be called at the latest.
 func (l *lookup) due() time.Time {
 	if !l.until.IsZero() && l.until.Before(l.next) {
 		return l.until
@@ -65,8 +66,8 @@ func (l *lookup) due() time.Time {
 	return l.next
 }
 
-// advance reads the answers of the servers, and asks the next server when its turn has come. It
-// blocks for dials only.
+// advance reads the answers of the servers, and queries the next server when its turn has come. It
+// blocks only while it dials.
 func (l *lookup) advance(ctx context.Context) {
 	for !l.done() {
 		for _, s := range l.servers {
@@ -110,8 +111,8 @@ func (l *lookup) askNext(ctx context.Context, now time.Time) {
 	l.current().ask(ctx)
 }
 
-// share returns the length of the current turn: each server gets two turns in the remaining
-// time, of at most one second, and twice as much in each further round.
+// share returns the length of the current turn. Each server gets two turns in the remaining time. A
+// turn takes at most one second in the first round, and twice as long in each further one.
 func (l *lookup) share(now time.Time) time.Duration {
 	rounds := (l.turns - 1) / len(l.servers)
 	most := time.Second << min(rounds, 5)
@@ -162,12 +163,12 @@ type dnsServer struct {
 	lookup *lookup
 	addr   string // an IP and a port
 	host   string // as the guest named it; "" for the host's own
-	handle int32  // of the connection; 0 without
-	tcp    bool   // it is asked over tcp
-	plain  bool   // it is asked without EDNS
+	handle int32  // of the connection; 0 means none
+	tcp    bool   // queried over TCP
+	plain  bool   // queried without EDNS
 	strays int
-	part   []byte // of an answer over tcp
-	err    error  // why it is not asked any more; nil if it is
+	part   []byte // the received part of an answer over TCP
+	err    error  // why it is not queried any more; nil while it is
 }
 
 // ask sends the question, unless an answer over TCP is awaited.
@@ -200,7 +201,7 @@ func (s *dnsServer) dial(ctx context.Context) error {
 		ctx, cancel = cfg.Clock.WithTimeout(ctx, l.share(cfg.Clock.Now()))
 		defer cancel()
 	}
-	if s.host == "" { // the host's own server is one of its own network
+	if s.host == "" { // the host's own server is reached in the host's network namespace
 		ctx = netns.With(ctx, nil)
 	}
 	raw, err := cfg.DialContext(ctx, network, s.addr)
@@ -220,13 +221,13 @@ func (s *dnsServer) close() {
 	}
 }
 
-// giveUp records that the server is not asked any more.
+// giveUp stops queries to the server because of err.
 func (s *dnsServer) giveUp(err error) {
 	s.err = fmt.Errorf("%s: %w", s.addr, err)
 	s.close()
 }
 
-// receive reads what the server has sent.
+// receive reads the messages that the server has sent.
 func (s *dnsServer) receive(ctx context.Context) {
 	n := &s.lookup.call.dns
 	if n.buf == nil {
@@ -265,8 +266,8 @@ func (s *dnsServer) read(ctx context.Context, msg []byte) {
 	case err != nil:
 		s.giveUp(&limit{errno: abi.EPROTO, text: "a broken answer: " + err.Error()})
 	case a.Truncated:
-		s.askAtLength(ctx)
-	case a.Code == 1 && !s.plain: // FORMERR: it may not support EDNS
+		s.askTCP(ctx)
+	case a.Code == 1 && !s.plain: // FORMERR: the server may not support EDNS
 		s.close()
 		s.plain, s.part = true, nil
 		s.ask(ctx)
@@ -278,8 +279,8 @@ func (s *dnsServer) read(ctx context.Context, msg []byte) {
 	}
 }
 
-// askAtLength asks over TCP, for answers that are too long for UDP.
-func (s *dnsServer) askAtLength(ctx context.Context) {
+// askTCP queries over TCP, for answers that are too long for UDP.
+func (s *dnsServer) askTCP(ctx context.Context) {
 	s.close()
 	s.tcp = true
 	if at, err := netip.ParseAddrPort(s.addr); err == nil && s.host != "" {
@@ -294,8 +295,8 @@ func (s *dnsServer) askAtLength(ctx context.Context) {
 
 const (
 	resolvConf    = "/etc/resolv.conf"
-	resolvConfAge = 5 * time.Second // then the file is read again
-	maxDNSServers = 3               // of one look-up
+	resolvConfAge = 5 * time.Second // after this time the file is read again
+	maxDNSServers = 3               // per look-up
 )
 
 // CheckServers returns an error unless each of addrs is an IP and a port.
@@ -308,14 +309,14 @@ func CheckServers(addrs []string) error {
 	return nil
 }
 
-// nameservers are the nameservers of the system.
+// nameservers caches the nameservers of the system.
 type nameservers struct {
 	mu   sync.Mutex
 	read time.Time
 	list []string
 }
 
-// addresses returns the nameservers in resolv.conf, which is read every few seconds.
+// addresses returns the nameservers in resolv.conf. It reads the file again after resolvConfAge.
 func (n *nameservers) addresses() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -326,8 +327,7 @@ func (n *nameservers) addresses() []string {
 	return n.list
 }
 
-// parseResolvConf returns the nameservers of a resolv.conf. The default is a server on this
-// machine.
+// parseResolvConf returns the nameservers of a resolv.conf. Without any, it returns the local machine.
 func parseResolvConf(text string) (addrs []string) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

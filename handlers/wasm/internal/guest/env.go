@@ -2,8 +2,8 @@
 // at its deadline, and reads its result.
 //
 // Read call.go first, one call; then watchdog.go, how it ends. core.go has the functions of
-// prober_v1 and how all of them are called. net.go, tls.go, http.go, dns.go, kv.go and icmp.go have
-// those of a capability each. wasi.go and command.go have what a guest sees of the system.
+// prober_v1 and calls all host functions. net.go, tls.go, http.go, dns.go, kv.go and icmp.go have the
+// functions of one capability each. wasi.go and command.go have the guest's streams and environment.
 package guest
 
 import (
@@ -25,12 +25,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Clock is the clock of guests: of their time, their waits and their deadlines.
+// Clock gives guests the time, and times their waits and deadlines.
 type Clock interface {
 	// Now returns the time of the clock. It is called with locks held and must not block.
 	Now() time.Time
-	// Wait returns when ctx ends, wake is signalled or d has passed. A negative d never
-	// passes, and wake may be nil. It reports whether wake may have been signalled.
+	// Wait returns when ctx ends, wake is signalled or d has passed. A negative d never passes.
+	// wake may be nil. Wait reports whether wake may have been signalled.
 	Wait(ctx context.Context, wake <-chan struct{}, d time.Duration) bool
 	// WithTimeout is context.WithTimeout with this clock.
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
@@ -39,11 +39,11 @@ type Clock interface {
 // SystemClock is the clock of the system.
 type SystemClock struct{}
 
-// Host is what the guests of all plugins share. Its fields are read-only. Those of wasm.Config
-// are described there.
+// Host has the configuration and the resources that all plugins share. Its fields are read-only.
+// wasm.Config describes the fields that it has too.
 type Host struct {
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	Handshake   func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) // nil: by crypto/tls
+	Handshake   func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) // nil means crypto/tls
 	RoundTrip   func(req *http.Request, addr string) (*http.Response, error)
 	Credentials func(plugin, name string) (*tls.Config, error)
 	DNSServers  []string
@@ -57,29 +57,29 @@ type Host struct {
 	Version     string
 
 	Network egress.Network
-	// Namespaces means that guests dial in the network namespace of an attempt's context.
+	// Namespaces means that guests dial in the network namespace of the attempt's context.
 	Namespaces bool
-	Slots      *sched.Slots // of guests that compute
+	Slots      *sched.Slots // held by guests that compute
 	Budget     *memory.Budget
-	Born       time.Time // the zero of the guests' monotonic clock
+	Born       time.Time // zero of the guests' monotonic clock
 
 	runs        runs
-	nameservers nameservers // of the system
+	nameservers nameservers // the system's
 }
 
-// Plugin is what the guests of one plugin share. Its fields are read-only, except the counters.
+// Plugin has what all guests of one plugin share. Its fields are read-only, except the counters.
 type Plugin struct {
 	Host        *Host
 	Manifest    *plugin.Manifest
 	Digest      string
 	Limits      plugin.Limits // in effect
-	Features    []string      // of the request: the capabilities that the plugin has, and FeatureOutput
+	Features    []string      // features in the request document: the plugin's capabilities, and FeatureOutput
 	Permissions *egress.Permissions
 	Command     bool // the module is a command
 
 	Denied atomic.Uint64 // dials that the grants did not cover
 	Hits   attempt.Hits
-	Fuel   atomic.Uint64 // that metered guests used, all together
+	Fuel   atomic.Uint64 // units used by all metered guests
 }
 
 var _ Clock = SystemClock{}
@@ -112,6 +112,6 @@ func (SystemClock) WithTimeout(ctx context.Context, d time.Duration) (context.Co
 // since returns the time since t.
 func (h *Host) since(t time.Time) time.Duration { return h.Clock.Now().Sub(t) }
 
-// readiness is implemented by connections that know whether a Read would return at once. They
+// readiness is implemented by connections that can report whether a Read would return at once. They
 // need no pump.
 type readiness interface{ Ready() bool }

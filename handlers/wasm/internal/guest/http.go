@@ -32,35 +32,35 @@ func httpFuncs() map[string]hostFunc {
 }
 
 const (
-	maxHTTPRequest = 64 << 10 // bytes of the request's document
+	maxHTTPRequest = 64 << 10 // bytes of the request document
 	maxHTTPHead    = 64 << 10 // bytes of the response header
 )
 
-// exchange is one request with its redirects, and the header of the response. It is the
-// transport of each hop: it decides whether the grants allow it, and dials the allowed address.
+// exchange is one request with its redirects, and the header of the response. It is the transport
+// of each hop: it checks the grants, and dials the allowed address.
 type exchange struct {
 	call      *Call
 	options   abi.TLSOptions
 	route     egress.Route
-	proxy     *url.URL // nil: none
-	onSocket  bool     // socketHost means the target's socket
+	proxy     *url.URL // nil means none
+	onSocket  bool     // the host socketHost means the target's socket
 	transport http.Transport
 	head      abi.HTTPHead
 	sent      time.Time // when the last hop began
 	hops      int
-	ended     bool // the host call has returned; guarded by mu of call
+	ended     bool // the host call has returned; guarded by call.mu
 }
 
 var _ http.RoundTripper = (*exchange)(nil)
 
-// socketHost is the host in URLs of a target that is a unix socket.
+// socketHost is the host in the URL of a target that is a unix socket.
 const socketHost = "localhost"
 
 // hopKey is the key of the hop in its context.
 type hopKey struct{}
 
-// hop is the endpoint of a request, and the deadline of its dial: net/http dials without the
-// deadline of the request.
+// hop is the endpoint of a request, and the deadline for dialing it: net/http does not apply the
+// deadline of the request to its dial.
 type hop struct {
 	to    egress.Endpoint
 	until time.Time // zero means none
@@ -69,7 +69,7 @@ type hop struct {
 // tlsKey is the key of the TLS configuration in the context of a hop.
 type tlsKey struct{}
 
-// TLSConfig returns the TLS configuration of a hop; nil if ctx is not that of a hop.
+// TLSConfig returns the TLS configuration of the hop whose context is ctx, or nil for other contexts.
 func TLSConfig(ctx context.Context) *tls.Config {
 	config, _ := ctx.Value(tlsKey{}).(*tls.Config)
 	return config
@@ -95,7 +95,7 @@ func httpDo(c *Call, mem api.Memory, a args) int32 {
 	if err != nil {
 		return c.fail(abi.EINVAL, "http: request: %v", err)
 	}
-	c.outlived = true // net/http may dial for longer
+	c.outlived = true // net/http may continue to dial
 	c.net.written += len(body)
 	body = bytes.Clone(body)
 	start := c.host.Clock.Now()
@@ -114,7 +114,7 @@ func httpDo(c *Call, mem api.Memory, a args) int32 {
 	return handle
 }
 
-// answer is the body of a response, as a connection for its pump.
+// answer is the body of a response, in the form of a connection, so that a pump can read it.
 type answer struct {
 	net.Conn // nil
 	io.Reader
@@ -129,7 +129,7 @@ func (a *answer) Close() error {
 	return nil
 }
 
-// webPlace returns rawURL for people, with the target's host if it has none.
+// webPlace returns rawURL for messages, with the target's host if it has none.
 func (c *Call) webPlace(rawURL string) string {
 	if u, err := webURL(rawURL); err == nil {
 		if at, err := c.onTarget(u); err == nil {
@@ -142,7 +142,7 @@ func (c *Call) webPlace(rawURL string) string {
 	return c.req.Redacted(rawURL)
 }
 
-// exchange sends a request, and returns when it has the header of the response.
+// exchange sends a request and returns when the header of the response has arrived.
 func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*answer, error) {
 	named, err := webURL(r.URL)
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	}}, nil
 }
 
-// newExchange checks the options of a request.
+// newExchange returns an exchange for r after checking its options.
 func (c *Call) newExchange(r *abi.HTTPRequest) (*exchange, error) {
 	switch {
 	case len(r.TLS.ALPN) > 0:
@@ -231,12 +231,12 @@ func (c *Call) newExchange(r *abi.HTTPRequest) (*exchange, error) {
 	return x, nil
 }
 
-// redirect returns the CheckRedirect of a request that follows so many redirects.
+// redirect returns a CheckRedirect function that follows up to wanted redirects.
 func (x *exchange) redirect(wanted int) func(*http.Request, []*http.Request) error {
 	return func(_ *http.Request, via []*http.Request) error {
 		c := x.call
-		if most := c.plugin.Limits.Redirects; len(via) > min(wanted, most) {
-			if wanted > most {
+		if maxBytes := c.plugin.Limits.Redirects; len(via) > min(wanted, maxBytes) {
+			if wanted > maxBytes {
 				c.Hit(plugin.LimitRedirects)
 			}
 			return http.ErrUseLastResponse
@@ -269,7 +269,7 @@ func (c *Call) onTarget(u url.URL) (*url.URL, error) {
 	return &u, nil
 }
 
-// httpError returns err without the URL that net/http adds, which the guest knows.
+// httpError removes from err the URL that net/http adds, because the guest knows it.
 func httpError(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -297,7 +297,7 @@ func (x *exchange) recordHeader(resp *http.Response) {
 	}
 }
 
-// RoundTrip implements [http.RoundTripper]. It makes one hop, if the grants allow it.
+// RoundTrip implements [http.RoundTripper]. It makes one hop if the grants allow it.
 func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := x.call
 	if err := c.countDial(); err != nil {
@@ -307,7 +307,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	start := c.host.Clock.Now()
-	c.stage(x.during(req.Context()), stageLookup, "", nil)
+	c.stage(x.withExchange(req.Context()), stageLookup, "", nil)
 	to, err := x.endpoint(req.Context(), req.URL)
 	if err != nil {
 		return nil, err
@@ -315,7 +315,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := to.CheckHost(req.Host, req.URL.Host); err != nil {
 		return nil, err
 	}
-	if to, err = x.through(req.Context(), to); err != nil {
+	if to, err = x.viaProxy(req.Context(), to); err != nil {
 		return nil, err
 	}
 	if to.Addrs, err = x.route.Choose(to); err != nil {
@@ -326,12 +326,12 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	connected := x.sent
 	if c.host.RoundTrip != nil {
-		resp, err = x.carry(req, to)
+		resp, err = x.roundTripCustom(req, to)
 	} else {
 		resp, err = x.send(req, to, &connected)
 	}
 	if err != nil {
-		return resp, err // net/http may still dial, and set the phases
+		return resp, err // the phases may still change, because net/http may still dial
 	}
 	sum := &x.head.Phases
 	sum.Resolve += x.head.DNS
@@ -344,19 +344,19 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 // exchangeKey is the key of the exchange in the contexts of its calls.
 type exchangeKey struct{}
 
-// during returns ctx for what x does: see [Call.stage].
-func (x *exchange) during(ctx context.Context) context.Context {
+// withExchange returns ctx with x, for [Call.stage].
+func (x *exchange) withExchange(ctx context.Context) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// end notes that the host call of x returns, which net/http does not always wait for.
+// end records that the host call of x returns. Goroutines of net/http may still run.
 func (x *exchange) end() {
 	x.call.mu.Lock()
 	defer x.call.mu.Unlock()
 	x.ended = true
 }
 
-// proceed records what x waits for now, on the same connection.
+// proceed records the step that x waits for next, on the same connection.
 func (x *exchange) proceed(stage string) {
 	x.call.mu.Lock()
 	defer x.call.mu.Unlock()
@@ -365,9 +365,10 @@ func (x *exchange) proceed(stage string) {
 	}
 }
 
-// through returns the endpoint to dial for a hop to an endpoint that the grants allow: the proxy, if
-// there is one and the grants allow it too. The proxy resolves the name of the hop again.
-func (x *exchange) through(ctx context.Context, to egress.Endpoint) (egress.Endpoint, error) {
+// viaProxy returns the endpoint to dial for a hop to the allowed endpoint to. Without a proxy, it is
+// to. With a proxy, it is the proxy, if the grants allow that too. The proxy resolves the name of the
+// hop again.
+func (x *exchange) viaProxy(ctx context.Context, to egress.Endpoint) (egress.Endpoint, error) {
 	switch {
 	case x.proxy == nil:
 		return to, nil
@@ -378,7 +379,8 @@ func (x *exchange) through(ctx context.Context, to egress.Endpoint) (egress.Endp
 	return x.call.egress(plugin.CapabilityHTTP).Dial(ctx, "http", addr, "")
 }
 
-// send makes the hop with the transport. It sets connected to when there was a connection, with TLS.
+// send makes the hop with the transport. It sets connected to the time at which the connection was
+// ready, after its TLS handshake.
 func (x *exchange) send(req *http.Request, to egress.Endpoint, connected *time.Time) (*http.Response, error) {
 	until, _ := req.Context().Deadline()
 	clock := x.call.host.Clock
@@ -390,7 +392,7 @@ func (x *exchange) send(req *http.Request, to egress.Endpoint, connected *time.T
 			x.proceed(stageResponse)
 		},
 	}
-	if x.proxy != nil { // else dialTLS makes the handshake
+	if x.proxy != nil { // net/http makes the handshake, not dialTLS
 		trace.TLSHandshakeStart = func() {
 			handshake = clock.Now()
 			x.proceed(stageHandshake)
@@ -401,7 +403,7 @@ func (x *exchange) send(req *http.Request, to egress.Endpoint, connected *time.T
 			}
 		}
 	}
-	ctx := context.WithValue(x.during(req.Context()), hopKey{}, &hop{to, until})
+	ctx := context.WithValue(x.withExchange(req.Context()), hopKey{}, &hop{to, until})
 	resp, err := x.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && x.proxy != nil {
 		err = &tlsError{err}
@@ -409,7 +411,7 @@ func (x *exchange) send(req *http.Request, to egress.Endpoint, connected *time.T
 	return resp, err
 }
 
-// countAgain counts the body of a redirected request, which is sent again.
+// countAgain counts the bytes of a body that a redirect sends again.
 func (x *exchange) countAgain(n int64) error {
 	if x.hops++; x.hops == 1 || n <= 0 {
 		return nil
@@ -423,7 +425,7 @@ func (x *exchange) countAgain(n int64) error {
 	return nil
 }
 
-// endpoint returns the endpoint of a hop, if the grants allow it.
+// endpoint returns the endpoint of a hop, or an error if the grants do not allow it.
 func (x *exchange) endpoint(ctx context.Context, u *url.URL) (egress.Endpoint, error) {
 	p := x.call.egress(plugin.CapabilityHTTP)
 	if x.onSocket && u.Host == socketHost {
@@ -438,14 +440,14 @@ func (x *exchange) endpoint(ctx context.Context, u *url.URL) (egress.Endpoint, e
 	return p.Dial(ctx, u.Scheme, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), u.EscapedPath())
 }
 
-// carry makes the hop with RoundTrip of the configuration.
-func (x *exchange) carry(req *http.Request, to egress.Endpoint) (*http.Response, error) {
+// roundTripCustom makes the hop with Config.RoundTrip.
+func (x *exchange) roundTripCustom(req *http.Request, to egress.Endpoint) (*http.Response, error) {
 	config, err := x.call.tlsConfig(to.Host, x.options)
 	if err != nil {
 		return nil, err
 	}
 	x.head.Remote = to.Addrs[0]
-	x.call.stage(x.during(req.Context()), stageHeaders, x.head.Remote, nil)
+	x.call.stage(x.withExchange(req.Context()), stageHeaders, x.head.Remote, nil)
 	resp, err := x.call.host.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.Addrs[0])
 	x.head.FirstByte = x.call.host.since(x.sent)
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
@@ -474,7 +476,7 @@ func (x *exchange) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, err
 	}
 	x.head.Connect, x.head.Remote = x.call.host.since(start), raw.RemoteAddr().String()
-	if x.call.host.Handshake != nil { // it may need the connection itself
+	if x.call.host.Handshake != nil { // it may need the net.Conn itself
 		x.call.stage(ctx, stageHeaders, x.head.Remote, nil)
 		return raw, nil
 	}
@@ -499,19 +501,20 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 	return c.Conn, nil
 }
 
-// decompressed returns body without its encoding; "" means none. It reads at most so many bytes of body.
-func decompressed(encoding string, body io.Reader, most int) io.Reader {
+// decompressed returns a reader that decodes body. encoding "" means none. It reads at most maxBytes bytes
+// of body.
+func decompressed(encoding string, body io.Reader, maxBytes int) io.Reader {
 	if encoding == "" {
 		return body
 	}
-	d := &decompressor{encoding: encoding, from: io.LimitReader(body, int64(most))}
+	d := &decompressor{encoding: encoding, from: io.LimitReader(body, int64(maxBytes))}
 	if r, ok := body.(readiness); ok {
-		return &collector{decompressor: d, body: body, ready: r, most: most}
+		return &collector{decompressor: d, body: body, ready: r, maxBytes: maxBytes}
 	}
 	return d
 }
 
-// decompressor undoes the encoding of a body.
+// decompressor decodes a compressed body.
 type decompressor struct {
 	encoding string
 	from, to io.Reader // to is nil before the first Read
@@ -533,7 +536,7 @@ func (d *decompressor) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// decompressError returns the error of a body that is not encoded as it should be, or that was cut off.
+// decompressError returns err as an error for the guest: EPROTO if the body is malformed or truncated.
 func decompressError(err error) error {
 	if errno := errnoOf(err); errno != abi.EINVAL {
 		return err
@@ -541,14 +544,14 @@ func decompressError(err error) error {
 	return &limit{errno: abi.EPROTO, text: "decompress: " + err.Error()}
 }
 
-// collector decompresses a body that knows whether a Read would wait, after all of it has come.
+// collector decompresses a body that implements readiness. It buffers the body until it is complete.
 type collector struct {
 	*decompressor
-	body  io.Reader
-	ready readiness
-	most  int
-	all   bytes.Buffer
-	ended bool
+	body     io.Reader
+	ready    readiness
+	maxBytes int
+	all      bytes.Buffer
+	ended    bool
 }
 
 // Ready implements [readiness].
@@ -557,14 +560,14 @@ func (d *collector) Ready() bool {
 	for !d.ended && d.ready.Ready() {
 		n, err := d.body.Read(buf[:])
 		d.all.Write(buf[:n])
-		if d.ended = err != nil || d.all.Len() > d.most; d.ended {
+		if d.ended = err != nil || d.all.Len() > d.maxBytes; d.ended {
 			d.from = &d.all
 		}
 	}
 	return d.ended
 }
 
-// webAnswer returns the response of a handle, or the number of an error.
+// webAnswer returns the response of a handle, or the negative number of an error.
 func (c *Call) webAnswer(handle int32) (*answer, int32) {
 	conn := c.web.get(handle)
 	if conn == nil {

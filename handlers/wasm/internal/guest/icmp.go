@@ -20,14 +20,14 @@ func icmpFuncs() map[string]hostFunc {
 	return map[string]hostFunc{"echo": i32(icmpEcho), "read": i32(icmpRead)}
 }
 
-const maxEchoRequest = 2 << 10 // bytes of the request's document
+const maxEchoRequest = 2 << 10 // bytes of the request document
 
-// echoes are the replies of one call that its guest has not read, and where the last request went.
+// echoes has the replies that the guest of a call has not read, and the last request's address.
 type echoes struct {
-	docs [][]byte // by handle; nil if it was read
+	docs [][]byte // by handle; nil after it was read
 	open int
 
-	asked struct { // the request of to; a further one to the same host needs no look-up
+	asked struct { // the request for which to was found; the next one to the same host needs no look-up
 		host  string
 		route abi.Route
 	}
@@ -70,7 +70,7 @@ func icmpEcho(c *Call, mem api.Memory, a args) int32 {
 	return c.icmp.add(abi.Append(nil, &reply))
 }
 
-// checkEcho checks the numbers of a request, and sets the default of its payload.
+// checkEcho validates the numbers of a request, and sets the default payload size.
 func checkEcho(r *abi.EchoRequest) error {
 	switch {
 	case r.Payload < 0 || r.Payload > abi.MaxEcho:
@@ -83,7 +83,7 @@ func checkEcho(r *abi.EchoRequest) error {
 	return nil
 }
 
-// echo sends a request, if the grants allow it, and returns the reply.
+// echo sends a request if the grants allow it, and returns the reply.
 func (c *Call) echo(ctx context.Context, r *abi.EchoRequest, timeoutMs int32) (reply abi.EchoReply, err error) {
 	if err := c.countEcho(r.Payload); err != nil {
 		return reply, err
@@ -117,8 +117,8 @@ func (c *Call) echo(ctx context.Context, r *abi.EchoRequest, timeoutMs int32) (r
 	return reply, nil
 }
 
-// echoTo returns the address of a request: the first that the grants and the route allow. It is looked up
-// and checked once for consecutive requests to one host.
+// echoTo returns the first address that the grants and the route allow. For consecutive requests to one
+// host, it looks up and checks the address once.
 func (c *Call) echoTo(ctx context.Context, r *abi.EchoRequest, route egress.Route) (netip.Addr, error) {
 	n := &c.icmp
 	if n.to.IsValid() && n.asked.host == r.Host && n.asked.route == r.Route {
@@ -143,8 +143,8 @@ func (c *Call) echoTo(ctx context.Context, r *abi.EchoRequest, route egress.Rout
 // echoHeader is the length of the header of an echo request.
 const echoHeader = 8
 
-// countEcho counts a request as a dial and its bytes as written. It returns an error if that is above the
-// limits of the call.
+// countEcho counts a request as a dial, and its bytes as written. It returns an error if that exceeds a
+// limit of the call.
 func (c *Call) countEcho(payload int) error {
 	n, size := &c.net, payload+echoHeader
 	if c.icmp.open >= c.plugin.Limits.Handles {

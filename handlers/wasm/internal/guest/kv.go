@@ -11,9 +11,10 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// draft is the changes of one call to a store. They are committed if the call ends normally.
+// draft holds the changes that one call makes to a store. They are committed if the call ends
+// normally.
 type draft struct {
-	store   *attempt.Store    // nil if kv cannot be used
+	store   *attempt.Store    // nil if kv is unavailable
 	data    map[string][]byte // nil until the first use
 	changed bool
 }
@@ -25,7 +26,7 @@ func (d *draft) read() map[string][]byte {
 	return d.data
 }
 
-// write returns the data to change.
+// write returns a copy of the data that may be changed.
 func (d *draft) write() map[string][]byte {
 	if !d.changed {
 		d.data = maps.Clone(d.read())
@@ -50,7 +51,7 @@ func kvFuncs() map[string]hostFunc {
 
 const maxKVKey = 256 // bytes
 
-// kvKey returns the key of a host call, or the number of an error.
+// kvKey returns the key of a host call, or the negative number of an error.
 func (c *Call) kvKey(mem api.Memory, a args) (string, int32) {
 	if c.kv.store == nil {
 		return "", c.fail(abi.EPERM, "kv can be reached from probe only")

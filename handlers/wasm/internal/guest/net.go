@@ -67,8 +67,8 @@ func netDial(c *Call, mem api.Memory, a args) int32 {
 	return handle
 }
 
-// place returns what a guest dials with rawURL, without its options. A URL without an address means the
-// target.
+// place returns rawURL for messages, without its options. If it has no address, place adds the
+// target's.
 func (c *Call) place(rawURL string) string {
 	rawURL, _, _ = strings.Cut(rawURL, "?")
 	scheme, address, _ := strings.Cut(rawURL, "://")
@@ -82,7 +82,7 @@ func (c *Call) place(rawURL string) string {
 	}
 }
 
-// egress returns the policy of the dials of a capability in this call.
+// egress returns the policy for dials with a capability in this call.
 func (c *Call) egress(capability string) *egress.Policy {
 	return &egress.Policy{
 		Network: &c.host.Network, Permissions: c.plugin.Permissions, Capability: capability,
@@ -94,7 +94,7 @@ func (c *Call) egress(capability string) *egress.Policy {
 	}
 }
 
-// dial connects to rawURL, if the grants allow it.
+// dial connects to rawURL if the grants allow it.
 func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn, error) {
 	if err := c.countDial(); err != nil {
 		return nil, err
@@ -142,9 +142,9 @@ func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 	return made, nil
 }
 
-// dialAny tries the addresses in order, each with its share of the remaining time. It returns
-// the last error that is not the host's own, if there is one: a host without IPv6 tells nothing
-// about a target that refuses over IPv4.
+// dialAny tries the addresses in order, each with its share of the remaining time. It returns the last
+// error that is not a fault of this host, if there is one. For example, a missing route for IPv6 says
+// nothing about a target that refuses over IPv4.
 func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err error) {
 	for i, addr := range to.Addrs {
 		share := ctx
@@ -167,13 +167,13 @@ func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err
 	return nil, err
 }
 
-// isNamespaceError reports whether err is that of the network namespace of the call.
+// isNamespaceError reports whether err comes from the network namespace of the call.
 func isNamespaceError(err error) bool {
 	_, ok := errors.AsType[*netns.Error](err)
 	return ok
 }
 
-// dialFault returns the reason of a Failure after a dial that failed with err.
+// dialFault returns the reason for a Failure after a dial that failed with err.
 func dialFault(err error, errno abi.Errno) probe.Reason {
 	if _, ok := errors.AsType[*echo.NotPermittedError](err); ok || isNamespaceError(err) {
 		return probe.ReasonHostResources
@@ -204,7 +204,7 @@ func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 
 	if c.dialFault.OfHost() && !c.host.Compat.Has(probe.CompatHostTrouble) || isNamespaceError(err) {
 		c.trouble = err
 	}
-	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: c.told(err), Duration: c.host.since(start)}
+	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: c.errorText(err), Duration: c.host.since(start)}
 	if l, ok := errors.AsType[*limit](err); ok && l.which > 0 {
 		c.Hit(l.which)
 	}
@@ -228,11 +228,11 @@ func (c *Call) countDenied(err error) bool {
 	return denied
 }
 
-// clearFault forgets why the dial before failed: the last dial decides the reason.
+// clearFault clears the fault of an earlier dial, because the last dial decides the reason.
 func (c *Call) clearFault() { c.dialFault, c.trouble = "", nil }
 
-// HostTrouble returns the error of the host itself, not of the target, that failed the last
-// dial of the call; nil if there is none. A Failure after it says nothing about the target.
+// HostTrouble returns the error if a fault of this host, not of the target, failed the last dial of
+// the call. Otherwise it returns nil. A Failure after such an error says nothing about the target.
 func (c *Call) HostTrouble() error {
 	if c.trouble == nil {
 		return nil
@@ -240,8 +240,9 @@ func (c *Call) HostTrouble() error {
 	return &probe.Error{Reason: cmp.Or(probe.HostReason(c.trouble), probe.ReasonHostResources), Err: c.trouble}
 }
 
-// told returns err for people: at the end of the attempt, the host has ended what failed.
-func (c *Call) told(err error) string {
+// errorText returns err for messages. After the end of the call it names the end instead, because the
+// host itself closed the connection.
+func (c *Call) errorText(err error) string {
 	if c.Ended() != nil {
 		return "the attempt has ended"
 	}
@@ -254,7 +255,7 @@ func (c *Call) traceBytes(name string, n int, err error) {
 	}
 	detail := count(n, "byte")
 	if err != nil {
-		detail += ": " + c.told(err)
+		detail += ": " + c.errorText(err)
 	}
 	c.Trace(probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: detail})
 }
@@ -332,8 +333,8 @@ func netRead(c *Call, mem api.Memory, a args) int32 {
 	return c.readFrom(&c.net, conn, plugin.LimitNetRead, mem, a)
 }
 
-// readFrom reads from conn, until the guest's timeout or the end of the call. which is the limit
-// of the bytes that are read.
+// readFrom reads from conn, until the guest's timeout or the end of the call. which is the index of the
+// limit for the bytes read.
 func (c *Call) readFrom(n *network, conn *conn, which int, mem api.Memory, a args) int32 {
 	buf, ok := a.span(mem, 1)
 	if !ok {
@@ -354,15 +355,15 @@ func (c *Call) readFrom(n *network, conn *conn, which int, mem api.Memory, a arg
 		if !done {
 			c.idle(waiting{call: "read", conn: conn}, func(context.Context) { got, err = conn.readWithin(buf, timeoutMs) })
 		}
-		return c.handOut(n, buf, got, err)
+		return c.deliver(n, buf, got, err)
 	}
 	c.await(n, waiting{call: "read", conn: conn}, a.i32(3), func() bool { return conn.ready(n) })
 	got, err := conn.readBuffered(buf)
-	return c.handOut(n, buf, got, err)
+	return c.deliver(n, buf, got, err)
 }
 
-// handOut returns the result of a read of n bytes to buf.
-func (c *Call) handOut(from *network, buf []byte, n int, err error) int32 {
+// deliver counts and returns the result of a read of n bytes into buf.
+func (c *Call) deliver(from *network, buf []byte, n int, err error) int32 {
 	if n > 0 || err != nil {
 		c.traceBytes("read", n, err)
 	}
@@ -382,7 +383,7 @@ func (c *Call) handOut(from *network, buf []byte, n int, err error) int32 {
 	return abi.EAGAIN.Code()
 }
 
-// await waits until ready returns true, the guest's timeout or the end of the call.
+// await waits until ready returns true, the guest's timeout passes or the call ends.
 func (c *Call) await(n *network, w waiting, timeoutMs int32, ready func() bool) {
 	if ready() || timeoutMs == abi.NonBlocking {
 		return
@@ -453,7 +454,7 @@ func netClose(c *Call, _ api.Memory, a args) int32 {
 	if conn == nil {
 		return bad
 	}
-	if _, atOnce := conn.Conn.(*rawconn.Conn); atOnce && conn.more == nil {
+	if _, atOnce := conn.Conn.(*rawconn.Conn); atOnce && conn.drained == nil {
 		c.net.close(a.i32(0))
 	} else {
 		c.idle(waiting{call: "close", conn: conn}, func(context.Context) { c.net.close(a.i32(0)) })
@@ -471,7 +472,7 @@ func netInfo(c *Call, mem api.Memory, a args) int32 {
 
 const maxPoll = 64 // handles
 
-// netPoll waits until one of the handles has data, its end or an error to read, and returns its
+// netPoll waits until one of the handles has data, end of file or an error to read, and returns its
 // index.
 func netPoll(c *Call, mem api.Memory, a args) int32 {
 	n := uint32(a[1])

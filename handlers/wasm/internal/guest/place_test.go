@@ -6,7 +6,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// What is shown of a dial has an address where there is one, and no options.
+// TestPlaceOfDial checks that the text for a dial has the address, if known, and no options.
 func TestPlaceOfDial(t *testing.T) {
 	host, socket := probe.Target{Host: "10.0.0.7", Port: 5432}, probe.Target{Unix: "/run/db.sock"}
 	for _, c := range []struct {

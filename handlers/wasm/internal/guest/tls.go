@@ -25,7 +25,7 @@ import (
 // tlsError is the error of a handshake.
 type tlsError struct{ err error }
 
-// Error returns the error with the prefix "tls: ", which some errors of crypto/tls have already.
+// Error returns the error with the prefix "tls: ". Some errors of crypto/tls have it already.
 func (e *tlsError) Error() string { return "tls: " + strings.TrimPrefix(e.err.Error(), "tls: ") }
 func (e *tlsError) Unwrap() error { return e.err }
 
@@ -40,13 +40,13 @@ func (e *tlsError) errno() abi.Errno {
 	return abi.EPROTO
 }
 
-// handshake makes a handshake with Host.Handshake, or with crypto/tls.
+// handshake makes a TLS handshake with Host.Handshake, or with crypto/tls if that is nil.
 func (c *Call) handshake(ctx context.Context, to *conn, config *tls.Config) (net.Conn, error) {
 	remote := ""
 	if addr := to.Conn.RemoteAddr(); addr != nil {
 		remote = addr.String()
 	}
-	if c.host.Handshake != nil { // it may need the connection itself
+	if c.host.Handshake != nil { // it may need the net.Conn itself
 		c.stage(ctx, stageHandshake, remote, nil)
 		return c.host.Handshake(ctx, to.Conn, config)
 	}
@@ -62,7 +62,7 @@ func (c *Call) handshake(ctx context.Context, to *conn, config *tls.Config) (net
 	return secured, nil
 }
 
-// dialOptions reads the query of a URL. Only one of tls:// has options of TLS.
+// dialOptions reads the options in the query of a URL. Only tls:// URLs have TLS options.
 func dialOptions(to egress.Endpoint) (o abi.TLSOptions, route abi.Route, err error) {
 	for name, values := range to.Options {
 		switch {
@@ -116,7 +116,7 @@ func (e *credentialsError) errno() abi.Errno {
 	return abi.EIO
 }
 
-// credentials returns what the operator has given a name; the zero Config for no name.
+// credentials returns the credentials with a name, or a zero Config if name is empty.
 func (c *Call) credentials(name string) (*tls.Config, error) {
 	if name == "" {
 		return new(tls.Config), nil
@@ -136,7 +136,7 @@ var tlsVersions = map[string]uint16{"": 0, "TLS10": tls.VersionTLS10, "TLS11": t
 
 const maxALPN = 16
 
-// tlsConfig returns the configuration of a handshake with host.
+// tlsConfig returns the configuration for a handshake with host.
 func (c *Call) tlsConfig(host string, o abi.TLSOptions) (*tls.Config, error) {
 	config, err := c.credentials(o.Credentials)
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *Call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 	return nil
 }
 
-const maxOptions = 64 << 10 // bytes of options, a ca included
+const maxOptions = 64 << 10 // bytes of options, including a CA
 
 func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 	conn, bad := c.conn(a.i32(0))
@@ -215,13 +215,13 @@ func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 	start := c.host.Clock.Now()
 	c.idle(waiting{call: "starttls", conn: conn, stage: stageHandshake}, func(ctx context.Context) {
 		if err = conn.halt(); err == nil {
-			_ = conn.SetWriteDeadline(time.Time{}) // remove that of the last write
+			_ = conn.SetWriteDeadline(time.Time{}) // remove the deadline of the last write
 			err = c.secure(ctx, conn, options)
 		}
 	})
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: "starttls", Duration: c.host.since(start)}
 	if err != nil {
-		event.Detail = c.told(err)
+		event.Detail = c.errorText(err)
 		errno := errnoOf(err)
 		c.dialFault = dialFault(err, errno)
 		if c.countDenied(err) {
@@ -234,15 +234,15 @@ func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 	return 0
 }
 
-// halt ends the pump, so that the handshake can read from the connection. Bytes that were read
-// before TLS are an error, because the guest would take them for encrypted ones.
+// halt ends the pump, so that the handshake can read from the connection. It returns an error if the
+// peer has sent bytes before the handshake, because the guest would mistake them for encrypted ones.
 func (c *conn) halt() error {
 	_ = c.setReadDeadline(time.Time{})
-	if c.more != nil {
+	if c.drained != nil {
 		_ = c.SetReadDeadline(time.Unix(1, 0))
-		close(c.more)
+		close(c.drained)
 		<-c.pumped
-		c.more = nil
+		c.drained = nil
 		_ = c.SetReadDeadline(time.Time{})
 	}
 	data, err := c.data, c.err
@@ -257,7 +257,7 @@ func (c *conn) halt() error {
 	return err
 }
 
-// tlsInfo returns what the guest sees of the TLS of a connection; nil without TLS.
+// tlsInfo returns the TLS state of a connection for the guest, or nil without TLS.
 func tlsInfo(c net.Conn, serverName string) *abi.TLSInfo {
 	secured, ok := c.(interface{ ConnectionState() tls.ConnectionState })
 	if !ok {

@@ -16,11 +16,11 @@ import (
 // waiting is what a guest waits for in a host call.
 type waiting struct {
 	call  string // its name, or sleeping; "" while the guest computes
-	where string // the URL or question, if there is no conn
+	where string // the URL or question, if conn is nil
 	conn  *conn
 	stage string       // the awaited step
-	addr  string       // from which it is awaited
-	over  *countedConn // on which it is awaited, if that is not conn itself; nil if it is not counted
+	addr  string       // the peer that must do the step
+	over  *countedConn // the connection below conn, if the step happens there; nil if it is not counted
 }
 
 // countedConn counts the bytes of a connection below TLS or HTTP.
@@ -58,7 +58,7 @@ const (
 	stageEcho      = "no echo reply"
 )
 
-// bytes says what went over the connection; nil while it is nothing.
+// bytes describes how many bytes were sent and received. It returns nil if there were none.
 func (c *countedConn) bytes() []string {
 	sent, received := c.sent.Load(), c.received.Load()
 	if sent == 0 && received == 0 {
@@ -67,41 +67,41 @@ func (c *countedConn) bytes() []string {
 	return []string{explain.Bytes(sent, received)}
 }
 
-// record is what a guest did in its call. It belongs to the goroutine of the call, except the
-// stage, addr and over, which mu of the call guards.
+// record describes the activity of a guest in its call. Only the goroutine of the call may use it,
+// except stage, addr and over, which are guarded by the call's mu.
 type record struct {
 	waiting
-	since time.Time // when the wait, or the computation, began
-	last  string    // the host call that it waited for before
+	since time.Time // when the current wait or computation began
+	last  string    // the host call of the last wait
 	name  string    // the last host call, including the current one
 	calls int       // host calls without a wait since the computation began
-	total totals    // of all waits that have ended
-	row   row
+	total totals    // all waits that have ended
+	run   waitRun
 }
 
-// totals are the totals of several waits.
+// totals counts waits and sleeps, and sums their durations.
 type totals struct {
 	waits, sleeps int
 	waited, slept time.Duration
 }
 
-// row is consecutive waits for the same thing. The Go SDK, for example, polls with growing
-// pauses.
-type row struct {
+// waitRun is a run of consecutive waits for the same thing. The Go SDK, for example, polls with
+// growing pauses.
+type waitRun struct {
 	waiting
 	begun    time.Time
 	waits    int
-	before   totals // of all waits before the row
-	received int64  // bytes over the connection before the row
+	before   totals // all waits before the run
+	received int64  // bytes received over the connection before the run
 }
 
-// continues reports whether a wait for w belongs to the row.
-func (r *row) continues(w *waiting) bool {
+// continues reports whether a wait for w belongs to the run.
+func (r *waitRun) continues(w *waiting) bool {
 	return r.call == w.call && r.where == w.where && r.conn == w.conn && (w.conn == nil || w.conn.received.Load() == r.received)
 }
 
-// stage records what the current host call waits for, and on which connection. It may be called from any
-// goroutine. An exchange of HTTP that has ended, by its ctx, changes nothing.
+// stage records the step that the current host call waits for, and the connection. It may be called
+// from any goroutine. If ctx belongs to an HTTP exchange that has ended, stage does nothing.
 func (c *Call) stage(ctx context.Context, stage, addr string, over *countedConn) {
 	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	c.mu.Lock()
@@ -112,21 +112,21 @@ func (c *Call) stage(ctx context.Context, stage, addr string, over *countedConn)
 	c.record.stage, c.record.addr, c.record.over = stage, addr, over
 }
 
-// waitsLocked records that the guest begins to wait.
-func (c *Call) waitsLocked(w waiting) {
+// beginWaitLocked records that the guest begins to wait.
+func (c *Call) beginWaitLocked(w waiting) {
 	d := &c.record
 	d.waiting, d.since = w, c.host.Clock.Now()
-	if !d.row.continues(&w) {
-		d.row = row{waiting: w, begun: d.since, before: d.total}
+	if !d.run.continues(&w) {
+		d.run = waitRun{waiting: w, begun: d.since, before: d.total}
 		if w.conn != nil {
-			d.row.received = w.conn.received.Load()
+			d.run.received = w.conn.received.Load()
 		}
 	}
-	d.row.waits++
+	d.run.waits++
 }
 
-// goesOnLocked records that the guest continues, if it waited.
-func (c *Call) goesOnLocked() {
+// endWaitLocked records that the guest continues. It does nothing if the guest did not wait.
+func (c *Call) endWaitLocked() {
 	d := &c.record
 	if d.call == "" {
 		return
@@ -141,8 +141,8 @@ func (c *Call) goesOnLocked() {
 	c.meter.since = now
 }
 
-// doing returns what the guest was doing when its call ended.
-func (c *Call) doing() *explain.Wait {
+// activity describes what the guest did when its call ended.
+func (c *Call) activity() *explain.Wait {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.host.Clock.Now()
@@ -153,11 +153,11 @@ func (c *Call) doing() *explain.Wait {
 	w, before := &explain.Wait{}, d.total
 	if d.call == "" {
 		w.For = max(0, now.Sub(d.since))
-		d.computes(w)
+		d.describeComputing(w)
 	} else {
-		w.For, before = max(0, now.Sub(d.row.begun)), d.row.before
-		d.waitsFor(w)
-		d.repeats(w, now)
+		w.For, before = max(0, now.Sub(d.run.begun)), d.run.before
+		d.describeWait(w)
+		d.describeRun(w, now)
 	}
 	if sum := before.sum(); sum != "" {
 		w.Saw = append(w.Saw, sum)
@@ -165,8 +165,8 @@ func (c *Call) doing() *explain.Wait {
 	return w
 }
 
-// computes describes a guest that does not wait.
-func (d *record) computes(w *explain.Wait) {
+// describeComputing describes a guest that does not wait.
+func (d *record) describeComputing(w *explain.Wait) {
 	w.Call, w.Doing = "guest", "computing"
 	since := "it began"
 	if d.last != "" {
@@ -182,8 +182,8 @@ func (d *record) computes(w *explain.Wait) {
 	w.Saw = []string{calls + " since " + since}
 }
 
-// waitsFor describes a guest that waits.
-func (d *record) waitsFor(w *explain.Wait) {
+// describeWait describes a guest that waits.
+func (d *record) describeWait(w *explain.Wait) {
 	w.Call, w.Where = d.call, d.where
 	if d.call == sleeping {
 		w.Call, w.Doing, w.Saw = "guest", "sleeping", []string{"poll_oneoff of WASI"}
@@ -200,15 +200,15 @@ func (d *record) waitsFor(w *explain.Wait) {
 		w.Saw = append(w.Saw, d.stage)
 	}
 	if d.conn != nil {
-		d.sees(d.conn, w)
+		d.describeConn(d.conn, w)
 	} else if d.over != nil {
 		w.Saw = append(w.Saw, connected(d.over.connect)...)
 		w.Saw = append(w.Saw, d.over.bytes()...)
 	}
 }
 
-// sees adds the known facts of the connection c of a wait.
-func (d *record) sees(c *conn, w *explain.Wait) {
+// describeConn adds the state of the connection c to the description of a wait.
+func (d *record) describeConn(c *conn, w *explain.Wait) {
 	if where := c.place(); where != "" {
 		w.Where = where
 	}
@@ -230,7 +230,7 @@ func (d *record) sees(c *conn, w *explain.Wait) {
 	}
 }
 
-// connected says how long a dial took; nil if that is not known.
+// connected describes how long a dial took. It returns nil if the duration is unknown.
 func connected(after time.Duration) []string {
 	if after <= 0 {
 		return nil
@@ -238,20 +238,20 @@ func connected(after time.Duration) []string {
 	return []string{"connected after " + explain.Round(after).String()}
 }
 
-// repeats adds that the guest waited several times in a row.
-func (d *record) repeats(w *explain.Wait, now time.Time) {
-	if d.row.waits < 2 {
+// describeRun adds that the guest waited several times in a row.
+func (d *record) describeRun(w *explain.Wait, now time.Time) {
+	if d.run.waits < 2 {
 		return
 	}
-	text := fmt.Sprintf("in %d calls", d.row.waits)
-	waited := d.total.waited + d.total.slept - d.row.before.waited - d.row.before.slept + max(0, now.Sub(d.since))
+	text := fmt.Sprintf("in %d calls", d.run.waits)
+	waited := d.total.waited + d.total.slept - d.run.before.waited - d.run.before.slept + max(0, now.Sub(d.since))
 	if computed := w.For - waited; computed > w.For/10 {
 		text += ", and computed " + explain.Round(computed).String() + " of that"
 	}
 	w.Saw = append(w.Saw, text)
 }
 
-// sum describes the waits before.
+// sum describes the totals, or returns "" if there were no waits.
 func (d *totals) sum() string {
 	var parts []string
 	if d.slept > 0 {
@@ -285,7 +285,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// place returns network and address of the connection, or the URL of a response.
+// place returns the network and address of the connection, or the URL of a response.
 func (c *conn) place() string {
 	switch {
 	case c.raw == nil:
@@ -299,8 +299,8 @@ func (c *conn) place() string {
 	}
 }
 
-// TraceGuest traces how long a guest that returned at now computed, without its waits, and if the attempt did
-// not succeed, or somebody looks at it, also what it has in use: so many bytes of memory, and fuel.
+// TraceGuest traces how long the guest computed, without its waits. The guest returned at now. If the
+// attempt failed or is debugged, the event also has the fuel and the memory, in bytes, that it used.
 func (c *Call) TraceGuest(now time.Time, failed bool, memory uint64) {
 	if c.req == nil || c.req.Trace == nil || c.entered.IsZero() {
 		return
@@ -322,20 +322,20 @@ func (c *Call) TraceGuest(now time.Time, failed bool, memory uint64) {
 	c.req.Trace.Emit(e)
 }
 
-// Explain adds what the guest was doing to the outcome of a call that reached its deadline.
+// Explain adds the guest's last activity to the outcome of a call that reached its deadline.
 func (c *Call) Explain(out *probe.Outcome) {
 	if out.Reason == probe.ReasonDeadline && out.Details == "" {
-		out.Details = explain.Details{Waiting: c.doing().String()}.String()
+		out.Details = explain.Details{Waiting: c.activity().String()}.String()
 	}
 }
 
-// TraceEnd traces what the guest was doing when its call ended.
+// TraceEnd traces the guest's activity at the end of its call.
 func (c *Call) TraceEnd(ended error) {
 	_, real := c.host.Clock.(SystemClock)
-	if real && ended != context.DeadlineExceeded { // it was cancelled; a simulated clock has only this error
+	if real && ended != context.DeadlineExceeded { // cancelled, not at its deadline; a simulated clock always cancels
 		return
 	}
 	if c.req != nil && c.req.Trace != nil {
-		c.req.Trace.Emit(c.doing().Event())
+		c.req.Trace.Emit(c.activity().Event())
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// instantiateWASI gives a runtime the functions of wazero, except those that close files: a
-// guest has stdin, stdout and stderr only, and a reset would not open them again. Functions
-// whose time depends on their parameters are bounded, see wasiBounds.
+// instantiateWASI adds wazero's WASI functions to a runtime. The functions that close files do
+// nothing: a guest has stdin, stdout and stderr only, and a reset would not reopen them. The
+// parameters that determine how long a function runs are bounded, see wasiBounds.
 func instantiateWASI(ctx context.Context, runtime wazero.Runtime) error {
 	builder := runtime.NewHostModuleBuilder(binary.WASI)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(builder)
@@ -48,8 +48,8 @@ func closeFile(_ context.Context, stack []uint64) {
 
 func renumberFile(_ context.Context, stack []uint64) { stack[0] = uint64(abi.ENOTSUP) }
 
-// World is what one instance sees of the host: its streams, its clock, and the call that runs
-// in it. It belongs to the goroutine that runs the instance.
+// World is the host's side of one instance: its streams, its clock, and the current call. Only the
+// goroutine that runs the instance may use it.
 type World struct {
 	plugin *Plugin
 	memory *memory.Memory
@@ -59,7 +59,7 @@ type World struct {
 	stderr lineWriter
 }
 
-// NewWorld returns the world of an instance of p that has that memory.
+// NewWorld returns the world of an instance of p with the memory m.
 func NewWorld(p *Plugin, m *memory.Memory) *World {
 	w := &World{plugin: p, memory: m}
 	w.stdout = lineWriter{w: w, name: "stdout", keeps: p.Command}
@@ -83,13 +83,14 @@ func (w *World) Flush() {
 // Call returns the current call.
 func (w *World) Call() *Call { return w.call }
 
-// Said returns the line of stderr in the current call that begins a panic, or the first one.
-func (w *World) Said() string { return cmp.Or(w.stderr.fault, w.stderr.first) }
+// FaultLine returns the first line of a panic that the current call wrote to stderr, or else the
+// first line of stderr.
+func (w *World) FaultLine() string { return cmp.Or(w.stderr.fault, w.stderr.first) }
 
-// Config returns the configuration of the instance: no files, no sockets, no arguments, an
-// empty stdin, and the host's clock. of is the attempt that the instance is made for; nil while
-// the plugin is loaded.
-func (w *World) Config(of *Call) wazero.ModuleConfig {
+// Config returns the configuration of the instance: no files, no sockets, no arguments, an empty
+// stdin, and the host's clock. forCall is the call that needs the instance, or nil while the plugin is
+// loaded.
+func (w *World) Config(forCall *Call) wazero.ModuleConfig {
 	// Without GOMEMLIMIT a Go guest runs out of a small memory.
 	host := w.plugin.Host
 	limit := strconv.FormatUint(w.memory.Limit()*6/10, 10)
@@ -106,12 +107,12 @@ func (w *World) Config(of *Call) wazero.ModuleConfig {
 		WithOsyield(func() {}).
 		WithRandSource(random{w})
 	if w.plugin.Command {
-		return w.commandConfig(config, of)
+		return w.commandConfig(config, forCall)
 	}
 	return config
 }
 
-// sleep ends with the current call. That of wazero would sleep past the deadline.
+// sleep returns early when the current call ends. wazero's own would sleep past the deadline.
 func (w *World) sleep(ns int64) {
 	w.call.idle(waiting{call: sleeping}, func(ctx context.Context) {
 		w.plugin.Host.Clock.Wait(ctx, nil, time.Duration(ns))
@@ -119,8 +120,8 @@ func (w *World) sleep(ns int64) {
 	w.call.unwindIfEnded()
 }
 
-// random reads the host's source of randomness until the call ends. A guest may ask for as many
-// bytes as it has memory.
+// random reads the host's source of randomness in chunks, and stops when the call ends. A guest may
+// ask for as many bytes as fit into its memory.
 type random struct{ w *World }
 
 const randomChunk = 64 << 10
@@ -138,10 +139,10 @@ type lineWriter struct {
 	name    string
 	line    []byte
 	first   string // the first line of the call
-	fault   string // the line that begins a panic
-	keeps   bool   // the bytes are kept instead: they are the result of a command
+	fault   string // the first line of a panic
+	keeps   bool   // the bytes are the result of a command, so they are kept and not logged
 	kept    []byte
-	goTrace bool // there was a stack trace of Go, as a panic prints it
+	goTrace bool // the call printed the stack trace of a Go panic
 }
 
 const maxLine = 2 << 10
@@ -191,7 +192,7 @@ func (w *lineWriter) flush() {
 	w.w.call.logLine(w.name, line)
 }
 
-// reset begins a new call.
+// reset prepares the writer for a new call.
 func (w *lineWriter) reset() {
 	w.line, w.first, w.fault, w.kept, w.goTrace = w.line[:0], "", "", nil, false
 }
@@ -201,24 +202,24 @@ func isFault(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "thread '") && strings.Contains(line, "' panicked at ")
 }
 
-// Limits of the parameters of WASI functions. Nothing interrupts a host function: a path of
-// 32 MiB kept wazero busy for a second past the deadline.
+// Limits of the parameters of WASI functions. A host function cannot be interrupted: with a path of
+// 32 MiB, wazero ran for a second past the deadline.
 const (
-	maxVectors = 1024 // of a read or write, and subscriptions of a poll; as IOV_MAX
-	maxPath    = 4096 // bytes; as PATH_MAX
+	maxVectors = 1024 // vectors of a read or write, subscriptions of a poll; same as IOV_MAX
+	maxPath    = 4096 // bytes, same as PATH_MAX
 
 	tooLongName abi.Errno = 37 // ENAMETOOLONG, which the contract's own functions do not return
 )
 
-// wasiBound bounds parameters of a function, which returns errno above most.
+// wasiBound bounds parameters of a function. Above the bound, the function returns errno.
 type wasiBound struct {
 	params []int
 	most   uint32
 	errno  abi.Errno
 }
 
-// wasiBounds returns the bounds by the name of the function: of the number of vectors or
-// subscriptions, and of the length of paths.
+// wasiBounds returns bounds by function name. They limit the number of vectors or subscriptions, and
+// the length of paths.
 func wasiBounds() map[string]wasiBound {
 	bounds := make(map[string]wasiBound)
 	for _, name := range []string{"fd_read", "fd_pread", "fd_write", "fd_pwrite", "poll_oneoff"} {
@@ -233,8 +234,8 @@ func wasiBounds() map[string]wasiBound {
 	return bounds
 }
 
-// boundWASI replaces functions of wazero by bounded ones. The only way to get at wazero's own is
-// to compile them in another runtime.
+// boundWASI replaces functions of wazero by bounded ones. wazero's own functions are only accessible
+// by compiling them in another runtime.
 func boundWASI(ctx context.Context, builder wazero.HostModuleBuilder) error {
 	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	defer runtime.Close(ctx)

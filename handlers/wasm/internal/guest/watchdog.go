@@ -25,17 +25,17 @@ type watchdog struct {
 	waiting     bool          // the guest waits in a host call
 	returned    bool          // the guest has returned
 	interrupted bool          // interrupt is closed
-	unwound     bool          // the guest is to be unwound
+	unwound     bool          // the guest must be unwound, or was
 	unwatch     func() bool   // stops watching the context; nil if the guest is metered
-	firstRun    callContext   // of the first run of a guest, or of each if it is metered
+	firstRun    callContext   // context of a guest's first run; of every run if it is metered
 	running     neighbours    // guarded by runs.mu
 }
 
 // errEnded is the panic that unwinds a guest.
 var errEnded = errors.New("the call has ended")
 
-// watch begins to watch the guest of c, and returns the context to run it in. The caller
-// calls unwatchReturned when the guest has returned.
+// watch starts the watchdog of c, and returns the context in which the guest runs. The caller calls
+// unwatchReturned when the guest has returned.
 func (c *Call) watch(ctx context.Context, fuel api.MutableGlobal) context.Context {
 	if fuel != nil {
 		c.meter.begin(fuel, c.entered)
@@ -60,7 +60,7 @@ func (c *Call) watch(ctx context.Context, fuel api.MutableGlobal) context.Contex
 	return run
 }
 
-// unwatchReturned ends watching a guest that has returned.
+// unwatchReturned stops the watchdog after the guest has returned.
 func (c *Call) unwatchReturned() {
 	if c.fuel != nil {
 		c.plugin.Fuel.Add(c.used())
@@ -72,7 +72,8 @@ func (c *Call) unwatchReturned() {
 	c.returned = true
 }
 
-// stop ends the guest when it asks for more fuel, or makes wazero end it at its next branch.
+// stop ends the guest: a metered one when it asks for more fuel, another one through wazero at its
+// next branch.
 func (c *Call) stop() {
 	c.stopped.Store(true)
 	c.mu.Lock()
@@ -92,23 +93,23 @@ func (c *Call) suspend(w waiting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = true
-	c.waitsLocked(w)
+	c.beginWaitLocked(w)
 }
 
-// resume records that the guest no longer waits. If the call has ended, the guest is to be
-// unwound, and the record keeps what it waited for.
+// resume records that the guest continues after a wait. If the call has ended, it marks the guest to
+// be unwound instead, and the record keeps the wait.
 func (c *Call) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = false
-	// With the lock held: if the call ends later, the watchdog interrupts the guest.
+	// Checked with the lock held: if the call ends later, the watchdog interrupts the guest.
 	if c.unwound = c.Ended() != nil; !c.unwound {
-		c.goesOnLocked()
+		c.endWaitLocked()
 	}
 }
 
-// unwindIfEnded panics if the guest is to be unwound. wazero returns the panic as the error
-// of the guest's call.
+// unwindIfEnded panics if the guest must be unwound. wazero returns the panic as the error of the
+// guest's call.
 func (c *Call) unwindIfEnded() {
 	if c.unwound {
 		panic(errEnded)
@@ -122,16 +123,15 @@ func (c *Call) isWaiting() bool {
 	return c.waiting
 }
 
-// Usable reports whether the instance of a guest that returned err can be reset: wazero did
-// not end the guest, and it returned or was unwound.
+// Usable reports whether the instance can be reset after a call that returned err. It can if the
+// guest returned or was unwound, and was not ended by wazero.
 func (c *Call) Usable(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.interrupted && (err == nil || c.unwound)
 }
 
-// inTime returns f, except that a guest whose call has ended is unwound: wazero may end it
-// late.
+// inTime wraps f so that a guest whose call has ended is unwound. wazero may end it late.
 func inTime(f hostFunc) hostFunc {
 	return func(c *Call, mem api.Memory, a args) int64 {
 		if c.Ended() != nil {
@@ -145,8 +145,8 @@ func inTime(f hostFunc) hostFunc {
 }
 
 // callContext is the context that a guest runs in. It ends when the guest is interrupted. Host
-// functions find their call in it, because one host module serves all instances. Each run of
-// the guest has its own: a goroutine of wazero may still read that of an earlier run.
+// functions find their call in it, because one host module serves all instances. Each run of an
+// unmetered guest has its own, because a goroutine of wazero may still read an earlier one.
 type callContext struct {
 	context.Context
 	call      *Call
@@ -156,7 +156,7 @@ type callContext struct {
 // callKey is the key of the [Call] in a callContext.
 type callKey struct{}
 
-// WithCall returns a context in which host functions find c.
+// WithCall returns a context from which host functions get c.
 func WithCall(ctx context.Context, c *Call) context.Context {
 	return &callContext{Context: ctx, call: c}
 }
@@ -197,16 +197,16 @@ var ErrStack = errors.New("its stack takes more memory than there is")
 type run struct {
 	fn     api.Function
 	memory *memory.Memory
-	deep   bool // it was ended because of its stack; guarded by runs.mu while the guest runs
+	deep   bool // ended because of its stack; guarded by runs.mu while the guest runs
 }
 
-// runs are the calls of a host whose guests run, as a list.
+// runs is a linked list of the calls of a host whose guests run.
 type runs struct {
 	mu    sync.Mutex
 	first *Call
 }
 
-// neighbours are those of a call in the list of runs.
+// neighbours links a call into the list of runs.
 type neighbours struct{ before, after *Call }
 
 func (r *runs) begin(c *Call) {
@@ -253,11 +253,11 @@ func (w *World) Enter(ctx context.Context, fn api.Function, stack []uint64) erro
 	return err
 }
 
-// BoundStacks reports whether one more guest may compute than there are processors. It
-// returns false, and ends the guest with the largest stack, if the stacks of the guests that
-// compute take more than a quarter of the memory of all plugins.
+// BoundStacks reports whether an extra slot may be added, so that more guests compute than there are
+// processors. If the stacks of computing guests take more than a quarter of the memory of all plugins,
+// it ends the guest with the largest stack and returns false.
 func (h *Host) BoundStacks() bool {
-	if h.Interpreter { // its stack has 2000 frames at most
+	if h.Interpreter { // limits the stack to 2000 frames
 		return true
 	}
 	h.runs.mu.Lock()
@@ -281,16 +281,16 @@ func (h *Host) BoundStacks() bool {
 	return false
 }
 
-// countStack takes the guest's stack of the budget before the guest waits, because the number
-// of waiting guests is not bounded by the slots. It ends the guest if there is no room.
+// countStack takes the guest's stack from the budget before the guest waits, because the slots do
+// not bound the number of waiting guests. It ends the guest if there is no room.
 func (c *Call) countStack() {
 	if m := c.run.memory; m != nil && !m.GrowStack(memory.StackOf(c.run.fn).Size()) {
 		panic(ErrStack) // wazero returns it from the call of the guest
 	}
 }
 
-// A guest that computes cannot be preempted: until it asks for more fuel, it holds up the garbage
-// collector, and with it every probe. So it gets its fuel in slices.
+// A computing guest cannot be preempted. Until it asks for more fuel, it delays the garbage collector
+// and so every probe. So it gets its fuel in slices.
 const (
 	// largestSlice takes 20 µs or less, unless instructions are slow.
 	largestSlice = 40_000
@@ -300,23 +300,23 @@ const (
 	longSlice = 100 * time.Microsecond
 )
 
-// ownCalls is after how many calls of the host a metered guest is checked: most of them cost
-// more time than their fuel.
+// ownCalls is the number of host calls after which a metered guest is checked for its deadline,
+// because most host calls take more time than their fuel accounts for.
 const ownCalls = 16
 
-// meter is the fuel of a metered guest. It belongs to the goroutine of the call, except stopped.
+// meter is the fuel of a metered guest. Only the goroutine of the call may use it, except stopped.
 type meter struct {
-	fuel    api.MutableGlobal // what is left of the slices; nil if the guest is not metered
-	stopped atomic.Bool       // the guest is to be ended
+	fuel    api.MutableGlobal // the fuel left in the slice; nil if the guest is not metered
+	stopped atomic.Bool       // the guest must be ended
 	slice   int64             // the size of the current slice
-	since   time.Time         // when it began, or when a wait after that ended
-	granted int64             // all slices of the run
+	since   time.Time         // when the slice began, or when the last wait in it ended
+	granted int64             // fuel granted in this run
 }
 
-// Meter makes fuel, of the instance of w, the fuel of its calls.
+// Meter sets the global that holds the fuel of w's instance.
 func (w *World) Meter(fuel api.MutableGlobal) { w.fuel = fuel }
 
-// AddFuel gives a runtime the import of a metered module.
+// AddFuel adds the function that metered modules import to a runtime.
 func AddFuel(ctx context.Context, runtime wazero.Runtime) error {
 	_, err := runtime.NewHostModuleBuilder(binary.RefuelModule).
 		NewFunctionBuilder().WithGoFunction(api.GoFunc(refuel), nil, nil).Export(binary.RefuelName).
@@ -344,7 +344,7 @@ func refuel(ctx context.Context, _ []uint64) {
 	c.fuel.Set(uint64(c.slice))
 }
 
-// unwindIfOver panics if the guest is to be ended, or its call has ended.
+// unwindIfOver panics if the guest must be ended, or if its call has ended.
 func (c *Call) unwindIfOver() {
 	if c.stopped.Load() {
 		panic(errEnded)
@@ -357,11 +357,11 @@ func (c *Call) unwindIfOver() {
 	}
 }
 
-// begin gives the guest its first slice.
+// begin grants the guest its first slice.
 func (m *meter) begin(fuel api.MutableGlobal, now time.Time) {
 	m.fuel, m.slice, m.since, m.granted = fuel, largestSlice, now, largestSlice
 	fuel.Set(largestSlice)
 }
 
-// used returns how many units the run took.
+// used returns the units of fuel that the run has used.
 func (m *meter) used() uint64 { return uint64(m.granted - int64(m.fuel.Get())) }

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// endsWhenAsked is a context that ends while its Err is being called for the first time,
-// which still returns nil.
-type endsWhenAsked struct {
+// endsInErr is a context that ends during the first call of Err. That call still returns nil.
+type endsInErr struct {
 	context.Context
 	end context.CancelFunc
 }
 
-func (c *endsWhenAsked) Err() error {
+func (c *endsInErr) Err() error {
 	if end := c.end; end != nil {
 		c.end = nil
 		end()
@@ -30,7 +29,7 @@ func (c *endsWhenAsked) Err() error {
 // interrupted or unwound.
 func TestResumeAfterEndInterruptsGuest(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
-	ctx := &endsWhenAsked{Context: parent}
+	ctx := &endsInErr{Context: parent}
 	c := &Call{ctx: ctx, host: &Host{Clock: SystemClock{}}}
 	run := c.watch(ctx, nil)
 	defer c.unwatchReturned()

@@ -15,11 +15,12 @@ import (
 type backing struct {
 	file    *os.File
 	view    []byte    // the image, read-only
-	pagemap *os.File  // tells which pages were written; nil if it cannot be used
-	scratch sync.Pool // of *[]byte, for reading pagemap
+	pagemap *os.File  // shows which pages were written; nil if it cannot be used
+	scratch sync.Pool // buffers of type *[]byte for reading pagemap
 }
 
-// newBacking returns a backing of data, or nil if the system has none: then images are copied.
+// newBacking returns a backing with data, or nil if the system does not support it. Then images are
+// copied.
 func newBacking(data []byte) *backing {
 	fd, err := unix.MemfdCreate("prober-guest", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -37,8 +38,8 @@ func newBacking(data []byte) *backing {
 	return b
 }
 
-// fill writes data to the file. Pages of zeros stay holes, which take no memory: half of the
-// image of a Go guest.
+// fill writes data to the file. Pages of zeros stay holes and take no memory. In a Go guest, half of
+// the image is zeros.
 func (b *backing) fill(data []byte) error {
 	if err := b.file.Truncate(int64(len(data))); err != nil {
 		return err
@@ -60,8 +61,8 @@ func (b *backing) fill(data []byte) error {
 	return nil
 }
 
-// mapOver maps the image over the beginning of space, which must be the beginning of a
-// mapping. It returns false if it cannot.
+// mapOver maps the image over the beginning of space. space must begin at the start of a mapping. It
+// returns false if mapping fails.
 func (b *backing) mapOver(space []byte) bool {
 	if b == nil || len(b.view) > len(space) {
 		return false
@@ -71,12 +72,12 @@ func (b *backing) mapOver(space []byte) bool {
 	return err == nil
 }
 
-// maxRewritten is how many pages are copied back one by one. If more were written, it is
-// cheaper to drop them all and to pay for the page faults.
+// maxRewritten is the maximum number of pages that are copied back one by one. If more were written,
+// it is cheaper to drop them all and take the page faults.
 const maxRewritten = 128
 
-// restore makes space, over which the image was mapped, read as the image again, and as zeros
-// after its end. It returns how many bytes of the image had been written.
+// restore resets space, over which the image was mapped: first the image, then zeros. It returns how
+// many bytes of the image had been written.
 func (b *backing) restore(space []byte) (written uint64, ok bool) {
 	image, rest := space[:len(b.view)], space[len(b.view):]
 	if len(rest) > 0 && unix.Madvise(rest, unix.MADV_DONTNEED) != nil {
@@ -84,7 +85,7 @@ func (b *backing) restore(space []byte) (written uint64, ok bool) {
 	}
 	scratch := b.buffer()
 	defer b.scratch.Put(scratch)
-	pages, known := b.own(image, scratch)
+	pages, known := b.writtenPages(image, scratch)
 	if !known {
 		return uint64(len(image)), unix.Madvise(image, unix.MADV_DONTNEED) == nil
 	}
@@ -103,7 +104,7 @@ func (b *backing) restore(space []byte) (written uint64, ok bool) {
 func (b *backing) written(space []byte) uint64 {
 	scratch := b.buffer()
 	defer b.scratch.Put(scratch)
-	pages, known := b.own(space[:len(b.view)], scratch)
+	pages, known := b.writtenPages(space[:len(b.view)], scratch)
 	if !known {
 		return uint64(len(b.view))
 	}
@@ -114,7 +115,7 @@ func (b *backing) written(space []byte) uint64 {
 const (
 	pagePresent = 1 << 63
 	pageSwapped = 1 << 62
-	pageOfFile  = 1 << 61 // a page of the file, so it was not written
+	pageOfFile  = 1 << 61 // a page of the file, so not written
 )
 
 func (b *backing) buffer() *[]byte {
@@ -124,9 +125,9 @@ func (b *backing) buffer() *[]byte {
 	return new([]byte)
 }
 
-// own returns the numbers of the written pages of the mapped image, in scratch. known is false
-// if pagemap cannot be used.
-func (b *backing) own(image []byte, scratch *[]byte) (pages []uint32, known bool) {
+// writtenPages returns the numbers of the written pages of the mapped image. scratch is a buffer. ok is
+// false if pagemap cannot be used.
+func (b *backing) writtenPages(image []byte, scratch *[]byte) (pages []uint32, ok bool) {
 	if b.pagemap == nil {
 		return nil, false
 	}
@@ -150,8 +151,8 @@ func (b *backing) own(image []byte, scratch *[]byte) (pages []uint32, known bool
 	return pages, true
 }
 
-// openPagemap opens the pagemap, and tries whether it distinguishes written pages from others,
-// which not every kernel allows.
+// openPagemap opens the pagemap. It tests whether the pagemap distinguishes written pages from others,
+// because not every kernel permits that.
 func (b *backing) openPagemap() {
 	pagemap, err := os.Open("/proc/self/pagemap")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 func TestRestoredPagesReadAsImage(t *testing.T) {
 	const size = 2 * mappedSize
 	image := bytes.Repeat([]byte("image"), size)[:size]
-	clear(image[os.Getpagesize() : 3*os.Getpagesize()]) // holes of the file
+	clear(image[os.Getpagesize() : 3*os.Getpagesize()]) // becomes a hole of the file
 	clear(image[size-os.Getpagesize():])
 	b := newBacking(image)
 	if b == nil {

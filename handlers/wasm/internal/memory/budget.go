@@ -1,15 +1,15 @@
-// Package memory holds the linear memories of a host's instances: what they take of one
-// budget, and the image that they begin with and are reset to.
+// Package memory has the linear memories of a host's instances, the budget that they share, and the
+// images that they begin with and are reset to.
 //
-// Read memory.go first, one instance's memory, then image.go, the reset. budget.go bounds all
-// of them; backing_linux.go maps an image so that instances share its pages.
+// Read memory.go first, the memory of one instance, then image.go, the reset. budget.go bounds the
+// memory of all instances. backing_linux.go maps an image so that instances share its pages.
 package memory
 
 import "sync"
 
-// Budget bounds the memory of all instances of a host. Instances of one plugin share the pages
-// of its image that they do not write. So the budget counts what guests are expected to write,
-// up to the total, and what they could write, up to a multiple of it.
+// Budget bounds the memory of all instances of a host. Instances of one plugin share the pages of its
+// image until they write them. So the budget limits two sums: the bytes that guests are expected to
+// write, to the total, and the bytes that they could write, to a multiple of the total.
 type Budget struct {
 	evict func() bool // closes an idle instance; called without the lock
 
@@ -25,19 +25,19 @@ func NewBudget(total uint64, evict func() bool) *Budget { return &Budget{total: 
 // Amount is an amount of memory.
 type Amount struct {
 	Written  uint64 // bytes that are expected to be written
-	Writable uint64 // bytes that could be
+	Writable uint64 // bytes that could be written
 }
 
-// Whole returns n bytes that are not shared.
+// Whole returns the amount of n bytes that are not shared.
 func Whole(n uint64) Amount { return Amount{n, n} }
 
-// Share returns what the amount counts in a quota of the total.
+// Share returns how many bytes the amount counts in a quota of the total.
 func (n Amount) Share() uint64 { return max(n.Written, n.Writable/maxOvercommit) }
 
 // maxOvercommit is the multiple of the total that may be writable.
 const maxOvercommit = 4
 
-// Acquire takes n, and closes idle instances if necessary. It reports whether there was room.
+// Acquire takes n, after closing idle instances if necessary. It reports whether there was room.
 func (b *Budget) Acquire(n Amount) bool {
 	for {
 		if b.tryAcquire(n) {
@@ -60,7 +60,7 @@ func (b *Budget) tryAcquire(n Amount) bool {
 	return true
 }
 
-// Release gives n back.
+// Release returns n to the budget.
 func (b *Budget) Release(n Amount) {
 	b.mu.Lock()
 	b.used.Written -= n.Written
@@ -68,7 +68,7 @@ func (b *Budget) Release(n Amount) {
 	b.mu.Unlock()
 }
 
-// Resize changes the total. It may be less than what is in use.
+// Resize changes the total. It may be less than the amount in use.
 func (b *Budget) Resize(total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Image is the memory of a plugin's first instance after its start. Further instances begin
-// with it, and a reset restores it. It is safe for concurrent use.
+// Image is the memory of a plugin's first instance after its start. Other instances begin with this
+// memory, and a reset restores it. It is safe for concurrent use.
 type Image struct {
 	budget  *Budget
 	size    int
@@ -18,8 +18,8 @@ type Image struct {
 // mappedSize is the size from which mapping an image is cheaper than copying it.
 const mappedSize = 512 << 10
 
-// NewImage returns an image of data, the whole memory m. The instance continues as one made of
-// the image. NewImage returns nil if the budget has no room.
+// NewImage returns an image of data, the whole of memory m. The instance of m continues as if it was
+// made from the image. NewImage returns nil if the budget has no room.
 func NewImage(m *Memory, data []byte) *Image {
 	if !m.budget.Acquire(Whole(uint64(len(data)))) {
 		return nil
@@ -35,7 +35,7 @@ func NewImage(m *Memory, data []byte) *Image {
 	return i
 }
 
-// Close frees the image. All instances made of it must have been released.
+// Close frees the image. All instances made from it must have been released.
 func (i *Image) Close() {
 	i.budget.Release(Whole(uint64(i.size)))
 	i.backing.close()
@@ -44,7 +44,7 @@ func (i *Image) Close() {
 // Size returns the size of the image in bytes.
 func (i *Image) Size() int { return i.size }
 
-// Initial returns what a new instance takes of the budget.
+// Initial returns the amount that a new instance takes from the budget.
 func (i *Image) Initial() Amount {
 	if i.backing == nil {
 		return Whole(uint64(i.size))
@@ -52,14 +52,15 @@ func (i *Image) Initial() Amount {
 	return Amount{Written: i.written.expect(i.size), Writable: uint64(i.size)}
 }
 
-// Assume puts data, the whole memory of a new instance, into the state of the image.
+// Assume copies or maps the image into data, the whole memory of a new instance. It returns false if
+// it cannot.
 func (i *Image) Assume(m *Memory, data []byte) bool {
 	m.mapped = i.backing.mapOver(m.space)
 	return i.Restore(m, data)
 }
 
-// Restore puts data, the whole memory of an instance, back into the state of the image. If it
-// returns false, the instance must not be used again.
+// Restore resets data, the whole memory of an instance, to the image. If it returns false, the
+// instance must not be used again.
 func (i *Image) Restore(m *Memory, data []byte) bool {
 	switch {
 	case m.mapped:
@@ -78,30 +79,30 @@ func (i *Image) Restore(m *Memory, data []byte) bool {
 	}
 }
 
-// Note adds what an instance has written, and that is not restored, to the estimate.
+// Note adds the pages that a discarded instance has written to the estimate of the working set.
 func (i *Image) Note(m *Memory, data []byte) {
 	if m.mapped {
 		i.written.note(i.backing.written(data))
 	}
 }
 
-// workingSet estimates how much of an image its instances write. It is safe for concurrent
-// use.
+// workingSet estimates how many bytes of an image its instances write. It is safe for concurrent use.
 type workingSet struct{ bytes atomic.Uint64 }
 
-// leastWorkingSet is the least that an instance is expected to write.
+// leastWorkingSet is the minimum of the estimate, in bytes.
 const leastWorkingSet = 256 << 10
 
-// note adds what an instance has written. The estimate rises at once and falls gradually.
+// note adds that an instance has written n bytes. The estimate rises at once and falls gradually.
 func (w *workingSet) note(n uint64) {
 	was := w.bytes.Load()
 	if n < was {
 		n = was - (was-n)/64
 	}
-	w.bytes.CompareAndSwap(was, n) // of two concurrent notes one may be lost
+	w.bytes.CompareAndSwap(was, n) // a concurrent note may be lost
 }
 
-// expect returns how much an instance with an image of so many bytes is expected to write.
+// expect returns how many bytes an instance is expected to write. image is the size of its image in
+// bytes.
 func (w *workingSet) expect(image int) uint64 {
 	return min(max(w.bytes.Load(), leastWorkingSet), uint64(image))
 }

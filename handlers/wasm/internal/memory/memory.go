@@ -9,18 +9,18 @@ import (
 // ErrNoRoom means that the budget has no room.
 var ErrNoRoom = errors.New("the memory budget has no room")
 
-// Memory is the linear memory of one instance, and counts the stack of its guest. It belongs
-// to the goroutine that runs the instance.
+// Memory is the linear memory of one instance. It also counts the stack of the guest. Only the
+// goroutine that runs the instance may use it.
 type Memory struct {
 	budget  *Budget
 	limit   uint64 // bytes that the guest may have
 	space   []byte // reserved: limit bytes
-	taken   Amount // of the budget
-	stack   uint64 // of the budget: the bytes of the guest's stack beyond FreeStack
-	mapped  bool   // the space begins with a private mapping of the image
+	taken   Amount // taken from the budget for the memory
+	stack   uint64 // taken from the budget for the guest's stack: the bytes beyond FreeStack
+	mapped  bool   // space begins with a private mapping of the image
 	holder  Holder
-	refused bool // the guest wanted more than its limit
-	starved bool // the guest wanted more than the budget has left
+	refused bool // the guest requested more than its limit
+	starved bool // the guest requested more than the budget had left
 }
 
 var (
@@ -28,9 +28,9 @@ var (
 	_ experimental.LinearMemory    = (*Memory)(nil)
 )
 
-// New returns a memory of at most limit bytes. It takes the initial amount of the budget,
-// because wazero panics if the initial memory is refused later. The error is [ErrNoRoom] or
-// that of the system.
+// New returns a memory of at most limit bytes. It takes the initial amount from the budget at once,
+// because wazero panics if the initial memory is refused later. The error is [ErrNoRoom] or a
+// system error.
 func New(b *Budget, initial Amount, limit uint64) (*Memory, error) {
 	if !b.Acquire(initial) {
 		return nil, ErrNoRoom
@@ -43,7 +43,7 @@ func New(b *Budget, initial Amount, limit uint64) (*Memory, error) {
 	return &Memory{budget: b, limit: limit, space: space, taken: initial}, nil
 }
 
-// Holder observes how much a memory takes of the budget. Holds is called when it grows.
+// Holder observes the amount that a memory takes from the budget. Holds is called when it grows.
 type Holder interface{ Holds(Amount) }
 
 // Hold sets the holder of the memory; nil means none.
@@ -87,27 +87,27 @@ func (m *Memory) Release() {
 	m.space, m.taken, m.stack = nil, Amount{}, 0
 }
 
-// Taken returns what the memory takes of the budget, the stack included.
+// Taken returns the amount taken from the budget, including the stack.
 func (m *Memory) Taken() Amount {
 	return Amount{m.taken.Written + m.stack, m.taken.Writable + m.stack}
 }
 
-// Limit returns how many bytes the guest may have.
+// Limit returns the maximum size of the memory in bytes.
 func (m *Memory) Limit() uint64 { return m.limit }
 
 // Begin begins a call: it resets Refused and Starved.
 func (m *Memory) Begin() { m.refused, m.starved = false, false }
 
-// Refused reports whether the guest wanted more than its limit in this call.
+// Refused reports whether the guest requested more than its limit in this call.
 func (m *Memory) Refused() bool { return m.refused }
 
-// Starved reports whether the guest wanted more than the budget had left in this call.
+// Starved reports whether the guest requested more than the budget had left in this call.
 func (m *Memory) Starved() bool { return m.starved }
 
-// Starve makes Starved return true: the guest was ended because of its stack.
+// Starve makes Starved return true, after the guest was ended because of its stack.
 func (m *Memory) Starve() { m.starved = true }
 
-// GrowStack takes a stack of n bytes of the budget, and reports whether there was room.
+// GrowStack takes a stack of n bytes from the budget, and reports whether there was room.
 func (m *Memory) GrowStack(n uint64) bool {
 	n -= min(n, FreeStack)
 	if n <= m.stack {
@@ -122,7 +122,7 @@ func (m *Memory) GrowStack(n uint64) bool {
 	return true
 }
 
-// DropStack gives the stack back to the budget.
+// DropStack returns the stack to the budget.
 func (m *Memory) DropStack() {
 	if m.stack > 0 {
 		m.budget.Release(Whole(m.stack))
@@ -130,7 +130,7 @@ func (m *Memory) DropStack() {
 	}
 }
 
-// recount changes what is expected to be written to n bytes, and reports whether there was
+// recount changes the number of bytes expected to be written to n, and reports whether the budget had
 // room.
 func (m *Memory) recount(n uint64) bool {
 	n = min(n, m.taken.Writable)

@@ -8,22 +8,22 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// The stack of a guest is Go memory that grows as the guest recurses. wazero does not report
-// its size, and bounds it at stackCeiling only.
+// The stack of a guest is Go memory that grows as the guest recurses. wazero does not report its
+// size, and limits it to stackCeiling only.
 const (
 	stackCeiling = 100 << 20
 
-	// FreeStack is how many bytes of a stack are not counted. They suffice for most guests.
+	// FreeStack is how many bytes of a stack are not counted. Most guests need no more.
 	FreeStack = 64 << 10
 )
 
 // Stack is the stack of a function of a guest.
 type Stack struct {
-	header  *[3]uintptr // of the slice that holds it: a pointer, the length and the capacity; nil if it was not found
-	element uint64      // the size of its elements
+	header  *[3]uintptr // slice header: pointer, length and capacity; nil if the stack was not found
+	element uint64      // size of an element in bytes
 }
 
-// StackOf returns the stack of fn, in the private field of wazero that holds it.
+// StackOf returns the stack of fn. It finds the stack in an unexported field of wazero by reflection.
 func StackOf(fn api.Function) Stack {
 	engine := reflect.ValueOf(fn)
 	if engine.Kind() != reflect.Pointer || engine.Elem().Kind() != reflect.Struct {
@@ -39,7 +39,7 @@ func StackOf(fn api.Function) Stack {
 }
 
 // Size returns the size of the stack in bytes, without synchronization. If the stack was not found, it
-// returns the largest size that one may have.
+// returns the largest possible size.
 //
 //go:norace
 func (s Stack) Size() uint64 {
@@ -49,9 +49,9 @@ func (s Stack) Size() uint64 {
 	return uint64(s.header[1]) * s.element
 }
 
-var stackFields sync.Map // of reflect.Type to the index of its field "stack", or -1
+var stackFields sync.Map // maps a reflect.Type to the index of its field "stack", or -1
 
-// stackField returns the index of the field "stack" of an engine, or -1.
+// stackField returns the index of the field "stack" in an engine's type, or -1.
 func stackField(engine reflect.Type) int {
 	if i, ok := stackFields.Load(engine); ok {
 		return i.(int)

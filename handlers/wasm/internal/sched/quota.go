@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Class is the history class of a probe: how long its next attempt is expected to last.
+// Class is the history class of a probe. It predicts how long the next attempt takes.
 type Class int32
 
 const (
-	Unknown Class = iota // no attempt has ended yet, or one was slow after a prompt one
+	Unknown Class = iota // no attempt has ended yet, or a slow one followed a prompt one
 	Prompt               // the last attempt ended in good time
-	Slow                 // the last attempt took nearly all of its timeout, and the one before was not prompt: its target may be a black hole
+	Slow                 // the last attempt took nearly all of its timeout, and the one before was not prompt
 )
 
-// ClassOf returns the class of an attempt by the share of the timeout that it took.
+// ClassOf returns the class of an attempt: Slow if it took more than nine tenths of its timeout.
 func ClassOf(took, timeout time.Duration) Class {
 	if took > timeout-timeout/10 {
 		return Slow
@@ -22,8 +22,8 @@ func ClassOf(took, timeout time.Duration) Class {
 	return Prompt
 }
 
-// Next returns the class of a probe of class c after an attempt of class now. One slow attempt of
-// a prompt probe may be the fault of this host: then the probe becomes Unknown.
+// Next returns the class of a probe of class c after an attempt of class now. A prompt probe becomes
+// Unknown after one slow attempt, because the delay may be the fault of this host.
 func (c Class) Next(now Class) Class {
 	if c == Prompt && now == Slow {
 		return Unknown
@@ -31,20 +31,20 @@ func (c Class) Next(now Class) Class {
 	return now
 }
 
-// Quota keeps attempts that wait for a black hole from taking the whole total. Slow probes get a
-// quarter at most, unknown ones a half, and both together a half. The rest is for prompt ones. A
-// total of 0 means no bound.
+// Quota reserves a part of a total for prompt probes, so that attempts that wait for unresponsive
+// targets cannot take everything. Slow probes get a quarter at most, unknown ones a half, and both
+// together a half. A total of 0 means no bound.
 type Quota struct {
 	mu    sync.Mutex
 	total uint64
-	taken [Slow + 1]uint64 // by class; not counted for Prompt
+	taken [Slow + 1]uint64 // by class; Prompt is not counted
 }
 
 // NewQuota returns a quota of total.
 func NewQuota(total uint64) *Quota { return &Quota{total: total} }
 
-// Acquire takes n for an attempt of class c, and reports whether there was room. A class that has
-// taken nothing always has room.
+// Acquire takes n for an attempt of class c, and reports whether there was room. A class that holds
+// nothing always has room.
 func (q *Quota) Acquire(c Class, n uint64) bool {
 	if c == Prompt {
 		return true
@@ -55,25 +55,25 @@ func (q *Quota) Acquire(c Class, n uint64) bool {
 		return true
 	}
 	taken := q.taken[c] + n
-	if q.taken[c] > 0 && (taken > q.mostLocked(c) || q.taken[Unknown]+q.taken[Slow]+n > q.total/2) {
+	if q.taken[c] > 0 && (taken > q.limitLocked(c) || q.taken[Unknown]+q.taken[Slow]+n > q.total/2) {
 		return false
 	}
 	q.taken[c] = taken
 	return true
 }
 
-// mostLocked returns how much all attempts of a class may take.
-func (q *Quota) mostLocked(c Class) uint64 {
+// limitLocked returns how much all attempts of a class may take.
+func (q *Quota) limitLocked(c Class) uint64 {
 	if c == Slow {
 		return q.total / 4
 	}
 	return q.total / 2
 }
 
-// Release gives n back.
+// Release returns n to the quota.
 func (q *Quota) Release(c Class, n uint64) { q.Adjust(c, n, 0) }
 
-// Adjust changes what an attempt has taken, even if there is no room.
+// Adjust changes the amount that an attempt of class c holds, even if there is no room.
 func (q *Quota) Adjust(c Class, from, to uint64) {
 	if c == Prompt {
 		return

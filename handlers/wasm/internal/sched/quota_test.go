@@ -30,7 +30,7 @@ func TestQuotaKeepsHalfForPromptProbes(t *testing.T) {
 	}
 }
 
-// A class that has taken nothing may take more than its share.
+// TestQuotaAdmitsOneLargeAttempt checks that a class that holds nothing may take more than its share.
 func TestQuotaAdmitsOneLargeAttempt(t *testing.T) {
 	s := NewQuota(100)
 	if !s.Acquire(Slow, 80) || s.Acquire(Slow, 80) {

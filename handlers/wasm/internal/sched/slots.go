@@ -1,5 +1,5 @@
-// Package sched shares what a host has among the attempts of its plugins: the processors, by
-// [Slots], and instances and memory, by [Quota].
+// Package sched shares the resources of a host among the attempts of its plugins: processors with
+// [Slots], instances and memory with [Quota].
 package sched
 
 import (
@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// Patience is the time without a released slot after which an extra one is added.
+// Patience is the time without a released slot after which an extra slot is added.
 const Patience = 10 * time.Millisecond
 
-// Slots is a semaphore of the guests that compute at the same time. Guests that wait for the host
-// release their slots. If no slot is released for [Patience], its holders may loop: then an extra
-// slot is added, so that they do not block the others. It is removed when nobody waits.
+// Slots is a semaphore that bounds how many guests compute concurrently. Guests that wait for the
+// host release their slots. If no slot is released for [Patience], the holders may be in endless
+// loops. Then an extra slot is added so that others can run. It is removed when nobody waits.
 type Slots struct {
-	mayAdd func() bool // asked before a slot is added, without the lock
+	mayAdd func() bool // called before a slot is added, without the lock
 
 	mu      sync.Mutex
 	free    int
-	extra   int             // slots that were added
-	waiting []chan struct{} // the one that has waited for longest comes first
+	extra   int             // number of extra slots
+	waiting []chan struct{} // the longest waiting one is first
 	last    time.Time       // when a slot was last handed over or added
 }
 
 // NewSlots returns n slots. Extra ones are added only if mayAdd returns true.
 func NewSlots(n int, mayAdd func() bool) *Slots { return &Slots{free: n, mayAdd: mayAdd} }
 
-// TryAcquire takes a slot if one is free.
+// TryAcquire takes a slot if one is free, and reports whether it did.
 func (s *Slots) TryAcquire() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Slots) TryAcquire() bool {
 	return true
 }
 
-// Acquire takes a slot, and reports false if ctx ended first.
+// Acquire waits for a slot and takes it. It returns false if ctx ended first.
 func (s *Slots) Acquire(ctx context.Context) bool {
 	s.mu.Lock()
 	if s.free > 0 {
@@ -67,7 +67,7 @@ func (s *Slots) Acquire(ctx context.Context) bool {
 	}
 }
 
-// leave stops waiting, and reports whether a slot was handed over meanwhile.
+// leave removes mine from the waiters, and reports whether a slot was handed over to it meanwhile.
 func (s *Slots) leave(mine chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Slots) leave(mine chan struct{}) bool {
 	return false
 }
 
-// add adds a slot if none was handed over for [Patience].
+// add adds an extra slot if none was handed over for [Patience].
 func (s *Slots) add() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Slots) add() {
 	s.handOverLocked()
 }
 
-// Release gives a slot back.
+// Release releases a slot.
 func (s *Slots) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

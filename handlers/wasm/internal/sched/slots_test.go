@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-func yes() bool { return true }
+func always() bool { return true }
 
 func TestSlotsAddOneWhenNoneIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSlots(1, yes)
+		s := NewSlots(1, always)
 		if !s.Acquire(t.Context()) {
 			t.Fatal("the first slot was not free")
 		}
@@ -24,8 +24,8 @@ func TestSlotsAddOneWhenNoneIsReleased(t *testing.T) {
 				s.Release()
 			}()
 		}
-		// The holder loops: after its patience one of the two has a slot added, and hands it
-		// over to the other.
+		// The holder never releases its slot. After Patience, one of the two waiters adds a slot. It
+		// hands the slot over to the other when it is done.
 		for range 2 {
 			if waited := <-got; waited != Patience {
 				t.Errorf("waited for %v, want %v", waited, Patience)
@@ -52,7 +52,7 @@ func TestSlotsAddNoneWithoutPermission(t *testing.T) {
 
 func TestSlotsAcquireEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSlots(1, yes)
+		s := NewSlots(1, always)
 		s.Acquire(t.Context())
 		ctx, cancel := context.WithTimeout(t.Context(), Patience/2)
 		defer cancel()

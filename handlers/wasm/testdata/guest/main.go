@@ -1,5 +1,4 @@
-// Guest is the plugin that the tests of handlers/wasm run: its config says what it
-// does.
+// Guest is a plugin for the tests of handlers/wasm. Its config selects its behaviour.
 package main
 
 import (
@@ -170,7 +169,7 @@ func fetch(ctx context.Context, client *http.Client, r *sdk.Request) (probe.Outc
 	return sdk.Successf("%d %s", resp.StatusCode, body), nil
 }
 
-// handles dials until it may not.
+// handles dials until the host refuses.
 func handles(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	for n := 0; ; n++ {
 		conn, err := r.Dial(ctx)
@@ -183,7 +182,7 @@ func handles(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	}
 }
 
-// write writes until it may not.
+// write writes until the host refuses.
 func write(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	conn, err := r.Dial(ctx)
 	if err != nil {
@@ -193,7 +192,7 @@ func write(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return sdk.Failuref("%d: %v", n, err), nil
 }
 
-// read reads until it may not.
+// read reads until the host refuses.
 func read(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	conn, err := r.Dial(ctx)
 	if err != nil {
@@ -203,7 +202,7 @@ func read(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return sdk.Failuref("%d: %v", n, err), nil
 }
 
-// datagrams sends two and tells what came back, the second cut by a small buffer.
+// datagrams sends three datagrams and reports the replies. The buffers cut the second and the third.
 func datagrams(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	conn, err := sdk.Dial(ctx, "udp", r.Addr())
 	if err != nil {
@@ -225,7 +224,7 @@ func datagrams(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return sdk.Successf("%s", strings.Join(got, " ")), nil
 }
 
-// joined reads alone at first, and then beside another goroutine.
+// joined reads while no other goroutine runs at first, and then while another one runs.
 func joined(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	conn, err := r.Dial(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Hello is the guest of the benchmarks: it reads its request and succeeds.
+// Hello is the guest of the benchmarks. It reads its request and returns success.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Program is an ordinary program of Go, built with GOOS=wasip1 go build, that answers as
-// a plugin of Nagios does.
+// Program is an ordinary Go program, built with GOOS=wasip1 go build. It follows the conventions of
+// Nagios plugins.
 package main
 
 import (

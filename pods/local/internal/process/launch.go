@@ -11,13 +11,13 @@ import (
 // ErrCanceled is the error of a start that was canceled before it began.
 var ErrCanceled = errors.New("the start was canceled")
 
-// Launch is the process of a container. Without Args it is a guard, which only waits for the end of the
-// agent.
+// Launch describes the process of a container. Without Args it describes a guard, which only waits for the end
+// of the agent.
 type Launch struct {
-	Args []string // with the name of the program
+	Args []string // including the name of the program
 	Dir  string
 	Env  []string
-	// User is the user of the process, nil for the agent's, and Umask its umask.
+	// User is the user of the process, and Umask its umask; nil for the agent's.
 	User  *procgroup.User
 	Umask *uint32
 	// Mark is for a guard: see [shim.Launch].
@@ -31,6 +31,6 @@ type Status = shim.Status
 type Exit struct {
 	Status
 
-	Message string // the reason, if Status does not tell it
+	Message string // additional reason; often ""
 	At      time.Time
 }

@@ -13,8 +13,8 @@ const (
 )
 
 // Output writes the lines of one container, each with a prefix, and drops lines above a rate.
-// It is for one goroutine. It returns no error: a container does not end because its output
-// cannot be written.
+// It is not safe for concurrent use. It returns no errors, so that a failure to write the output does not end
+// the container.
 type Output struct {
 	W      io.Writer
 	Prefix string

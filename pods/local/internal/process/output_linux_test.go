@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A process that left the container still has the pipe open.
+// A process that left the container may still have the pipe open.
 func TestCopyOutputReadsRestAfterDeadline(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

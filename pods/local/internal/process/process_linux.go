@@ -35,7 +35,7 @@ const outputGrace = 200 * time.Millisecond
 // maxPipe is the capacity of the pipe of a container's output.
 const maxPipe = 64 << 10
 
-// Process is a container and its shim, as the agent sees them. It is safe for concurrent use.
+// Process is the agent's handle of a container and its shim. It is safe for concurrent use.
 type Process struct {
 	pid     int
 	control *os.File
@@ -43,8 +43,9 @@ type Process struct {
 	ended   Exit // read-only once exited is closed
 }
 
-// Start starts l under a shim: this program, see package shim. The container writes to output. The error tells why the container did not start: it is [ErrCanceled] if cancel was closed
-// while Start waited for other starts.
+// Start starts l under a shim, which is another instance of this program; see package shim. Start copies the
+// container's output to output. The error is [ErrCanceled] if cancel was closed while Start waited for other
+// starts.
 func Start(l Launch, output *Output, cancel <-chan struct{}) (*Process, error) {
 	order := shim.Launch{Args: l.Args, Dir: l.Dir, Env: l.Env, User: (*shim.User)(l.User), Umask: l.Umask, Mark: l.Mark}
 	self, err := os.Executable()
@@ -68,7 +69,7 @@ func Start(l Launch, output *Output, cancel <-chan struct{}) (*Process, error) {
 	p := &Process{control: pipes.controlW, exited: make(chan struct{})}
 	reports := json.NewDecoder(pipes.reportR)
 	if err := p.startShim(cmd, order, pipes, reports, cancel); err != nil {
-		pipes.closeAll() // the shim then ends, with everything that it has started
+		pipes.closeAll() // ends the shim, with everything that it has started
 		if cmd.Process != nil {
 			timer := time.AfterFunc(endTimeout, func() { _ = cmd.Process.Kill() })
 			_ = cmd.Wait()
@@ -137,7 +138,7 @@ func (p *Process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, o
 	if err == nil && m.Exit != nil {
 		p.ended = Exit{Status: *m.Exit}
 	} else {
-		// The shim was killed: kill what is left of the group.
+		// The shim was killed: kill the rest of the group.
 		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		p.ended = Exit{Status: Status{Code: 137, Signal: 9}, Message: "the shim of the container was killed"}
 	}
@@ -148,14 +149,14 @@ func (p *Process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, o
 	pipes.closeAll()
 }
 
-// copyOutput copies from a pipe until no process can write to it any more, or until the
-// deadline of the pipe. It then copies what the pipe still holds: a slow reader of the output
-// must not lose the last lines of a container.
+// copyOutput copies from a pipe until all writers have closed it, or until the deadline of the pipe.
+// After the deadline it copies the bytes that remain in the pipe, so that the last lines of a container are not
+// lost when the output is written slowly.
 func copyOutput(to io.Writer, pipe *os.File) {
 	if _, err := io.Copy(to, pipe); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
-	procgroup.Drain(pipe, to, maxPipe) // no more: a process that left the container may write forever
+	procgroup.Drain(pipe, to, maxPipe) // limited: a process that left the container may write forever
 }
 
 // Terminate sends SIGTERM to the process group of the container.
@@ -214,7 +215,7 @@ func (p *shimPipes) closeAll() {
 	closeFiles(p.controlR, p.controlW, p.reportR, p.reportW, p.outputR, p.outputW)
 }
 
-// closeFiles closes files, of which some may be nil or closed.
+// closeFiles closes files. Some may be nil or closed.
 func closeFiles(files ...*os.File) {
 	for _, f := range files {
 		f.Close()

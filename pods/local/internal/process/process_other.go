@@ -30,5 +30,5 @@ func (p *Process) Kill() {}
 // Exit returns the zero value.
 func (p *Process) Exit() Exit { return Exit{} }
 
-// SignalName returns "": no container ends here.
+// SignalName returns "".
 func SignalName(int32) string { return "" }

@@ -1,7 +1,7 @@
-// Package shim is the parent of one container's processes: the same program as the agent, started again
+// Package shim implements the parent of one container's processes: the agent's program, started again
 // with a hidden argument.
 //
-// It starts the first process, adopts orphans, and kills all of them when the container is to end. A
+// The shim starts the first process, adopts orphans, and kills all processes when the container must end. A
 // pipe connects it to the agent. When the pipe is closed, because the agent has died, the shim ends
 // the container.
 //
@@ -12,10 +12,10 @@ package shim
 // Argument is the hidden first argument that makes a program a shim.
 const Argument = "__prober-container-shim"
 
-// The file descriptors of a shim beside the standard ones, which the container inherits.
+// The additional file descriptors of a shim. The container inherits only the standard ones.
 const (
 	controlFile = 3 // from the agent: a [Launch] in JSON and a line feed, then commands of one byte
-	reportFile  = 4 // to the agent: a [Message] in JSON each
+	reportFile  = 4 // to the agent: each [Message] in JSON
 )
 
 // The commands to a shim. The end of the pipe means Kill.
@@ -24,14 +24,14 @@ const (
 	Kill      = 'K' // SIGKILL to all descendants
 )
 
-// Launch is the process that a shim starts. Without Path it starts none: it is a guard, which only
-// waits for the end of the agent.
+// Launch describes the process that a shim starts. Without Path the shim is a guard: it starts no process, and
+// only waits for the end of the agent.
 type Launch struct {
-	Path string   `json:"path"` // of the program
-	Args []string `json:"args"` // with the name of the program
+	Path string   `json:"path"` // path of the program
+	Args []string `json:"args"` // including the name of the program
 	Dir  string   `json:"dir,omitzero"`
 	Env  []string `json:"env"`
-	// User is the user of the process, nil for the agent's, and Umask its umask.
+	// User is the user of the process, and Umask its umask; nil for the agent's.
 	User  *User   `json:"user,omitzero"`
 	Umask *uint32 `json:"umask,omitzero"`
 	// Mark is for a guard: an environment variable of the exec probes, the hooks and the plugin
@@ -44,11 +44,11 @@ type Launch struct {
 type User struct {
 	ID     uint32   `json:"id"`
 	Group  uint32   `json:"group"`
-	Groups []uint32 `json:"groups,omitempty"` // the supplementary ones
+	Groups []uint32 `json:"groups,omitempty"` // supplementary groups
 }
 
-// Message is a message of a shim: first the process ID, or why the container did not start; then the
-// exit status.
+// Message is a message from a shim. The first message has the process ID, or the error of the start. The second
+// has the exit status.
 type Message struct {
 	PID   int     `json:"pid,omitzero"`
 	Error string  `json:"error,omitzero"`

@@ -14,26 +14,25 @@ import (
 	"github.com/daeace23/prober/internal/marked"
 )
 
-// init makes this program a shim, where it was started as one. The packages that sort after this one
-// and import more are not initialized yet: a shim takes a sixth of the memory, and a quarter of the processor
-// time, that it would take from main. So this package, and what it imports, must import little, and of
-// other modules nothing.
+// init runs the shim and exits, if this program was started as one. At this time, most other packages are not
+// initialized: a shim needs a sixth of the memory and a quarter of the processor time that it would need if it
+// ran in main. So this package and its imports must have few imports, and none from other modules.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == Argument {
 		os.Exit(run())
 	}
 }
 
-// run runs one container and returns the exit code of the program. The agent sends what to
-// run, and commands, through a pipe. When the pipe is closed, because the agent has died, the
-// shim kills the container and everything that the container has started, and returns.
+// run runs one container and returns the exit code of the program. The agent sends the [Launch] and
+// commands through a pipe. When the pipe is closed, because the agent has died, run kills the container and
+// everything that it has started, and returns.
 func run() int {
 	control, report := os.NewFile(controlFile, "control"), os.NewFile(reportFile, "report")
 	if control == nil || report == nil {
 		return 64
 	}
-	// An init system may send these to all processes: the agent handles them. They are caught
-	// and not ignored, because a container inherits ignored signals.
+	// An init system may send these signals to all processes. The shim must survive them, since the agent
+	// handles them. It catches them, because the container would inherit ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	s := &shim{commands: bufio.NewReader(control), reports: json.NewEncoder(report)}
 	if err := s.start(); err != nil {
@@ -45,7 +44,7 @@ func run() int {
 		s.guard()
 		return 0
 	}
-	go s.obey()
+	go s.handleCommands()
 	_ = s.report(Message{Exit: s.reap()}) // an error means that the agent has died
 	return 0
 }
@@ -55,7 +54,7 @@ type shim struct {
 	commands *bufio.Reader
 	reports  *json.Encoder
 	mark     string
-	pid      int         // of the container's first process, the leader of its group; of the shim for a guard
+	pid      int         // first process of the container and leader of its group; for a guard, the shim itself
 	ended    atomic.Bool // the first process has ended
 	killing  atomic.Bool
 }
@@ -91,7 +90,7 @@ func (s *shim) start() error {
 	if l.Umask != nil {
 		syscall.Umask(int(*l.Umask))
 	}
-	if l.User != nil { // else the user could not open /dev/stdout
+	if l.User != nil { // so that the user can open /dev/stdout
 		_ = syscall.Fchown(1, int(l.User.ID), int(l.User.Group))
 	}
 	var credential *syscall.Credential
@@ -107,7 +106,7 @@ func (s *shim) start() error {
 	return nil
 }
 
-// guard waits for a command of the agent. If the agent dies instead, guard kills what it has left.
+// guard waits for a command of the agent. If the agent dies instead, guard kills the processes that it has left.
 func (s *shim) guard() {
 	if _, err := s.commands.ReadByte(); err != nil {
 		s.killMarked()
@@ -116,8 +115,8 @@ func (s *shim) guard() {
 	_ = s.report(Message{Exit: &Status{}})
 }
 
-// obey carries out the commands of the agent until the agent has died.
-func (s *shim) obey() {
+// handleCommands carries out the commands of the agent. It returns when the agent has died.
+func (s *shim) handleCommands() {
 	for {
 		command, err := s.commands.ReadByte()
 		switch {
@@ -134,8 +133,8 @@ func (s *shim) obey() {
 	}
 }
 
-// reap waits until no process of the container is left, and returns the status of the first
-// one. When the first one ends, reap kills the others, as a container engine does.
+// reap waits until no process of the container is left, and returns the exit status of the first
+// process. When the first process ends, reap kills the others, as a container engine does.
 func (s *shim) reap() *Status {
 	exit := &Status{}
 	for {
@@ -156,13 +155,13 @@ func (s *shim) reap() *Status {
 	}
 }
 
-// killPause is the least time between two searches for descendants.
+// killPause is the minimum time between two searches for descendants.
 const killPause = 10 * time.Millisecond
 
-// kill kills the group of the container, and then all descendants again and again, because they
-// may start others meanwhile. The program ends when [shim.reap] finds none: mostly that is before
-// the first search. A search looks at every process of the host, and many shims may search at the
-// same time: each sleeps for most of the time.
+// kill kills the group of the container, and then all descendants repeatedly, because they
+// may start others meanwhile. The program ends when [shim.reap] finds no child, usually before
+// the first search. A search scans every process of the host, and many shims may search at the
+// same time, so kill sleeps at least four times as long as a search takes.
 func (s *shim) kill() {
 	if !s.killing.CompareAndSwap(false, true) {
 		return
@@ -181,9 +180,9 @@ func (s *shim) kill() {
 }
 
 // killMarked kills the exec probes, hooks and plugin programs of an agent that has died. It
-// looks several times: a process that is being executed has no environment for a moment.
+// scans several times: during exec, a process has no environment for a moment.
 func (s *shim) killMarked() {
-	if s.mark == "" { // every variable begins with it
+	if s.mark == "" { // would match every process
 		return
 	}
 	for range 5 {

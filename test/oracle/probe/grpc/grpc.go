@@ -8,7 +8,7 @@ import (
 	grpcprobe "k8s.io/kubernetes/pkg/probe/grpc"
 )
 
-// ProbeOptions are ignored: this release does not know gRPC with TLS.
+// ProbeOptions are ignored: this release does not support gRPC with TLS.
 type ProbeOptions struct{ UseTLS bool }
 
 // Prober is the handler.

@@ -18,7 +18,7 @@ type Prober struct{ httpprobe.Prober }
 // New returns the handler.
 func New(followNonLocalRedirects bool) Prober { return Prober{httpprobe.New(followNonLocalRedirects)} }
 
-// ProbeH2C is Probe: this release does not know HTTP/2 without TLS.
+// ProbeH2C is like Probe: this release does not support HTTP/2 without TLS.
 func (p Prober) ProbeH2C(req *http.Request, timeout time.Duration) (probe.Result, string, error) {
 	return p.Probe(req, timeout)
 }
