@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,8 +19,13 @@ import (
 const appArgument = "__app"
 
 // appMain runs `KIND NAME CONTROL ADDRESS`: a server that listens once the test allows it, and whose health
-// depends on flags of the test. The kind ask exits with 0 if the flag NAME is set.
+// depends on flags of the test. The kind ask exits with 0 if the flag NAME is set. `python3 ARG...` is Python's web
+// server.
 func appMain(args []string) int {
+	if args[0] == "python3" {
+		fmt.Fprintln(os.Stderr, serveFolder(args[1:]))
+		return 1
+	}
 	kind, name, control := args[0], args[1], args[2]
 	if kind == "ask" {
 		if flagged(control, name) {
@@ -156,4 +162,12 @@ func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case what == "flag" && !set:
 		w.WriteHeader(http.StatusNotFound)
 	}
+}
+
+// serveFolder serves a folder, as `python3 -m http.server PORT --bind ADDRESS --directory FOLDER` does.
+func serveFolder(args []string) error {
+	if len(args) != 7 || args[0] != "-m" || args[1] != "http.server" || args[3] != "--bind" || args[5] != "--directory" {
+		return errors.New("usage: -m http.server PORT --bind ADDRESS --directory FOLDER")
+	}
+	return http.ListenAndServe(net.JoinHostPort(args[4], args[2]), http.FileServer(http.Dir(args[6])))
 }

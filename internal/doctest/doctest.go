@@ -2,12 +2,17 @@
 //
 // It reads two kinds of fenced blocks. A ```console block has commands, each after "$ ", and their combined output.
 // In the output, "…" matches the rest of a word or line, or any lines if it is alone on a line. "(exit 2)" is a
-// nonzero exit code. A ```console rust block runs only if the toolchain rust is available. A block with a language and
-// a path, as in ```go queue/main.go, is a file to write.
+// nonzero exit code. A block with a language and a path, as in ```go queue/main.go, is a file to write.
+//
+// A word after console changes how the commands of the block run:
+//
+//   - background starts each command, waits until its output begins as on the page, and leaves it running. The end of
+//     the test interrupts it, and waits for its end. A command without output on the page is not waited for.
+//   - eventually runs each command again until its output matches, for at most a minute.
+//   - rust, or any other toolchain, runs the block only if the toolchain is available.
 package doctest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Page is a page and the environment of its commands.
@@ -28,7 +34,11 @@ type Page struct {
 	Dir  string   // working directory of its commands
 	Env  []string // environment of its commands
 	Has  func(toolchain string) bool
+	Here *strings.Replacer // replaces texts of the page, such as ports; nil for none
 }
+
+// patience limits each wait for an output.
+const patience = time.Minute
 
 var (
 	fenced  = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
@@ -70,20 +80,32 @@ func InFolder(t *testing.T, folder string) (files []string) {
 // p.Has does not report are left out.
 func Run(t *testing.T, p Page) (commands int) {
 	t.Helper()
-	text, err := os.ReadFile(p.File)
+	read, err := os.ReadFile(p.File)
 	if err != nil {
 		t.Fatal(err)
 	}
+	text := string(read)
+	if p.Here != nil {
+		text = p.Here.Replace(text)
+	}
 	found := 0
-	for _, at := range fenced.FindAllStringSubmatchIndex(string(text), -1) {
-		info, body := strings.Fields(string(text[at[2]:at[3]])), string(text[at[4]:at[5]])
-		line := 1 + bytes.Count(text[:at[4]], []byte("\n"))
+	for _, at := range fenced.FindAllStringSubmatchIndex(text, -1) {
+		info, body := strings.Fields(text[at[2]:at[3]]), text[at[4]:at[5]]
+		line := 1 + strings.Count(text[:at[4]], "\n")
 		switch {
 		case len(info) > 0 && info[0] == "console":
 			found++
-			if len(info) == 1 || p.Has(info[1]) {
-				commands += p.console(t, line, body)
+			run := func(t *testing.T, command, _ string) string { return p.shell(t, command) }
+			switch {
+			case len(info) == 1:
+			case info[1] == "background":
+				run = p.background
+			case info[1] == "eventually":
+				run = p.eventually
+			case !p.Has(info[1]):
+				continue
 			}
+			commands += p.console(t, line, body, run)
 		case len(info) == 2:
 			p.write(t, info[1], body)
 		}
@@ -120,8 +142,9 @@ func (p Page) write(t *testing.T, path, body string) {
 	}
 }
 
-// console runs the commands of a block and returns their number.
-func (p Page) console(t *testing.T, line int, body string) (commands int) {
+// console runs the commands of a block and returns their number. run gets a command and its output on the page, and
+// returns its output.
+func (p Page) console(t *testing.T, line int, body string, run func(t *testing.T, command, want string) (got string)) (commands int) {
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 	for i := 0; i < len(lines); {
 		command, ok := strings.CutPrefix(lines[i], "$ ")
@@ -131,8 +154,8 @@ func (p Page) console(t *testing.T, line int, body string) (commands int) {
 		from := i + 1
 		for i++; i < len(lines) && !strings.HasPrefix(lines[i], "$ "); i++ {
 		}
-		got := p.shell(t, command)
-		if want := strings.Join(lines[from:i], "\n"); !Like(want, got) {
+		want := strings.Join(lines[from:i], "\n")
+		if got := run(t, command, want); !Like(want, got) {
 			t.Errorf("%s:%d: %s\ngot:\n%s\nwant:\n%s", p.File, line+from-1, command, got, want)
 		}
 		commands++
@@ -154,6 +177,55 @@ func (p Page) shell(t *testing.T, command string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimPrefix(text, "\n")
+}
+
+// eventually runs a command until its output is like want, and returns its last output.
+func (p Page) eventually(t *testing.T, command, want string) string {
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		if got := p.shell(t, command); Like(want, got) || time.Now().After(end) {
+			return got
+		}
+	}
+}
+
+// background starts a command, which is ended after the test. It returns want if the output begins like it.
+// An "&" at the end of the command is for the shell of a reader.
+func (p Page) background(t *testing.T, command, want string) string {
+	output := filepath.Join(t.TempDir(), "output")
+	file, err := os.Create(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cmd := exec.Command("sh", "-c", "exec "+strings.TrimSuffix(command, "&"))
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.Dir, p.Env, file, file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		kill := time.AfterFunc(patience, func() {
+			t.Errorf("%s does not end by an interrupt", command)
+			cmd.Process.Kill()
+		})
+		cmd.Wait()
+		kill.Stop()
+	})
+	for end := time.Now().Add(patience); want != ""; time.Sleep(10 * time.Millisecond) {
+		got, err := os.ReadFile(output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if Like(want+"\n…", strings.TrimRight(string(got), "\n")) {
+			break
+		}
+		if time.Now().After(end) {
+			return string(got)
+		}
+	}
+	return want
 }
 
 // Like reports whether got matches want, the output on a page. See the package comment for the rules.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/internal/doctest"
@@ -32,6 +33,17 @@ func TestLike(t *testing.T) {
 			t.Errorf("Like(%q, %q) = %t", c.want, c.got, got)
 		}
 	}
+}
+
+func TestRunBackgroundEventually(t *testing.T) {
+	dir := t.TempDir()
+	page := filepath.Join(dir, "page.md")
+	text := "```console background\n$ sh -c 'echo starts; echo works; sleep 0.3; echo done >FILE; exec sleep 600' &\nstarts\n```\n" +
+		"```console eventually\n$ cat FILE\ndone\n```\n"
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doctest.Run(t, doctest.Page{File: page, Dir: dir, Env: os.Environ(), Here: strings.NewReplacer("FILE", "file")})
 }
 
 func TestInFolderSortsByWeight(t *testing.T) {
