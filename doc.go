@@ -18,6 +18,8 @@
 //     notifications, the history and conditions of pods are made of.
 //   - core/group: probes by a key of the caller's: the entry point for programs that have
 //     nothing to do with Kubernetes.
+//   - core/endpoint: several checks of one thing, combined: probes of a group, results that are pushed, outcomes of
+//     real traffic; and endpoints that depend on others.
 //   - core/declared: the probes that a pod declares, as data: parsed once and checked, with the table of
 //     the handlers that are built in.
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's

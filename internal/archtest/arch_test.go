@@ -42,8 +42,9 @@ var packages = map[string]struct {
 	"core/internal/engine": {
 		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain", "internal/suspend"},
 	},
-	"core/states": {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
-	"core/group":  {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
+	"core/endpoint": {ours: []string{"probe", "core/group", "core/results", "core/states", "core/worker", "internal/clip"}},
+	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
+	"core/group":    {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {
 		ours:   []string{"probe", "internal/clip", "internal/redact"},
 		others: []string{"go.yaml.in/yaml", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},

@@ -102,6 +102,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/endpoint"
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"

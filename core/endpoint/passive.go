@@ -1,0 +1,138 @@
+package endpoint
+
+import (
+	"errors"
+	"time"
+)
+
+// Passive is a check of the outcomes of real traffic, which the caller reports with [Set.Observe]. While the traffic fails,
+// the endpoint is ejected: the check fails. It succeeds again after a time, as in Envoy's outlier detection.
+type Passive struct {
+	// Consecutive is the number of failures in a row that ejects; 0 means no such limit.
+	Consecutive int
+	// Ratio ejects when so large a share of the outcomes within Window fail, of at least Least outcomes.
+	Ratio  float64
+	Window time.Duration
+	Least  int
+	// Base is the time of the first ejection; each further one lasts that much longer, up to Longest. A time without an
+	// ejection as long as one makes the next one shorter again. 0 means 30 s and 300 s.
+	Base, Longest time.Duration
+	// UntilCheck ends an ejection when another check of the endpoint, which is a Probe, has succeeded in a tick that began
+	// after it, and not before.
+	UntilCheck string
+}
+
+func (p *Passive) check() error {
+	switch {
+	case p == nil:
+		return nil
+	case p.Consecutive < 0 || p.Least < 0 || p.Base < 0 || p.Longest < 0:
+		return errors.New("Consecutive, Least, Base and Longest must not be negative")
+	case p.Consecutive == 0 && p.Ratio == 0:
+		return errors.New("Consecutive or Ratio must be set")
+	case !(p.Ratio >= 0 && p.Ratio <= 1):
+		return errors.New("Ratio must be from 0 to 1")
+	case (p.Ratio > 0) != (p.Window > 0):
+		return errors.New("Ratio and Window must be set together")
+	}
+	return nil
+}
+
+// Pool bounds the ejections among the endpoints that name it.
+type Pool struct {
+	// MaxEjected is the largest share that is ejected at one time; one endpoint always may be. 0 means 0.1.
+	MaxEjected float64
+	// Panic is the share of usable endpoints below which [Set.Usable] returns all of them, since their health can no longer
+	// be trusted. 0 means 0.5, and a negative share never.
+	Panic float64
+}
+
+// slots are the parts of Window in which outcomes are counted.
+const slots = 10
+
+// traffic has the outcomes of a passive check.
+type traffic struct {
+	run      int // failures in a row
+	ejected  time.Time
+	until    time.Time // end of the ejection; zero while there is none, or while it waits for a check
+	times    int       // length of the next ejection, in Base
+	calm     time.Time // end of the last ejection
+	start    time.Time // of the slot at index now
+	now      int
+	good     [slots]uint32
+	bad      [slots]uint32
+	overflow uint64 // ejections that the pool did not allow
+}
+
+// add counts an outcome. It reports whether the endpoint must be ejected.
+func (t *traffic) add(p *Passive, ok bool, at time.Time) bool {
+	if ok {
+		t.run = 0
+	} else {
+		t.run++
+	}
+	if p.Ratio > 0 {
+		t.advance(p.Window/slots, at)
+		if ok {
+			t.good[t.now]++
+		} else {
+			t.bad[t.now]++
+		}
+	}
+	if ok {
+		return false
+	}
+	if p.Consecutive > 0 && t.run >= p.Consecutive {
+		return true
+	}
+	if p.Ratio == 0 {
+		return false
+	}
+	var good, bad uint32
+	for i := range slots {
+		good, bad = good+t.good[i], bad+t.bad[i]
+	}
+	all := good + bad
+	return int(all) >= p.Least && float64(bad) >= p.Ratio*float64(all)
+}
+
+// advance makes now the slot of a time.
+func (t *traffic) advance(width time.Duration, at time.Time) {
+	if t.start.IsZero() || at.Sub(t.start) >= slots*width {
+		t.good, t.bad, t.start = [slots]uint32{}, [slots]uint32{}, at
+		return
+	}
+	for at.Sub(t.start) >= width {
+		t.now, t.start = (t.now+1)%slots, t.start.Add(width)
+		t.good[t.now], t.bad[t.now] = 0, 0
+	}
+}
+
+// eject begins an ejection.
+func (t *traffic) eject(p *Passive, at time.Time) {
+	base, longest := p.Base, p.Longest
+	if base == 0 {
+		base = 30 * time.Second
+	}
+	if longest == 0 {
+		longest = 10 * base
+	}
+	if !t.calm.IsZero() {
+		t.times = max(0, t.times-int(at.Sub(t.calm)/base))
+	}
+	t.times++
+	length := min(time.Duration(t.times)*base, max(longest, base))
+	t.times = int(length / base)
+	t.ejected, t.until = at, at.Add(length)
+	t.forget()
+}
+
+// restore ends an ejection.
+func (t *traffic) restore(at time.Time) {
+	t.ejected, t.until, t.calm = time.Time{}, time.Time{}, at
+	t.forget()
+}
+
+func (t *traffic) forget() {
+	t.run, t.good, t.bad = 0, [slots]uint32{}, [slots]uint32{}
+}
