@@ -89,26 +89,23 @@ description: What prober takes beside the code of the kubelet, with goals, limit
 
 <!-- Written by ` + "`make bench-peers` and `make bench-scale`" + ` from bench/records. Do not edit. -->
 
-What prober takes beside the kubelet's own code of v1.36.3, measured in one run on one machine.
+What prober takes beside the kubelet's code of v1.36.3, each measurement in one run on one machine.
 Absolute times differ between machines and days; compare the ratios of one run.
 The limit is what the kernel, a protocol or a bare schedule takes for the same work.
 A verdict of a quick look or of a busy machine is not final.
 
 ` + "`" + repeat + "NAME`" + ` in the folder bench repeats a measurement, and replaces its record in bench/records.
-NAME is in the goals, and in a section if it is not its heading.
+NAME is in the goals, and in a section if it is not its heading, with the begin and the length of the measurement.
 
 - A figure is the median of the rounds, with the least and the highest in parentheses if either differs by 5 % or more.
 - CPU is user and system time of the probing process, by getrusage; servers run in another process.
 - Memory is resident memory (smaps_rollup) above the same process before it had probes. "Resting" is after a forced collection.
-- An attempt of HTTP, TCP, gRPC and HTTPS makes a fresh connection to one of 200 addresses of loopback, with c attempts at a time. The subjects alternate in one process. The deadline of each attempt is measured with it. Goals of allocations include 4 of the context.
-- Managers alternate, each in a process of its own. A pod has two containers with probes of all three kinds; startup probes make no attempts, since the containers have started. The commands of exec probes do nothing. Metrics are on, the history is off. "prober group" is core/group, without Kubernetes: a task for each container. Its handler, and every handler of ` + "`million`" + `, does nothing.
+- An attempt of HTTP, TCP, gRPC and HTTPS makes a fresh connection to one of 200 addresses of loopback, c at a time. The subjects alternate in one process. The attempt's deadline is measured too. Goals of allocations add 4 of the context.
+- Managers alternate, each in a process of its own. A pod has two containers with probes of all three kinds; startup probes make no attempts, since the containers have started. The commands of exec probes do nothing. Metrics are on, the history is off. "prober group" is core/group, without Kubernetes: a task for each container. Its handler, and each of ` + "`million`" + `, does nothing.
 - Lag is from the due time of an attempt to its begin. The most punctual attempt of a probe counts as punctual. An attempt that has not begun 2 s after the end is lost, and later than all others. "By its schedule" assumes no due time: it is the bucket of prober_schedule_lag_seconds. Goals for lag and jitter include the window of 10 ms.
 
-Not measured: cloudprober and blackbox_exporter, whose modules could not be fetched where this page was written,
-and the exec of a container runtime.
-
-A browser measures the status page with 10,000 probes: [page.md](performance/page.md).
-` + "`prober node`" + ` is measured on a node of Kubernetes, beside the kubelet: [kubernetes.md](performance/kubernetes.md).
+Not measured: cloudprober and blackbox_exporter, whose modules could not be fetched, and the exec of a container runtime.
+Elsewhere: [the status page with 10,000 probes](performance/page.md), and [` + "`prober node`" + ` on a node of Kubernetes](performance/kubernetes.md), beside the kubelet.
 `
 
 // writeMachines writes each machine with the commits and dates of its measurements.
@@ -251,11 +248,11 @@ func (s *section) missed() bool {
 
 // circumstances describes how and when the section was measured, and the other load of the machine.
 func (s *section) circumstances() string {
-	name := "`" + strings.TrimPrefix(s.Command, repeat) + "`: m"
+	name := "`" + strings.TrimPrefix(s.Command, repeat) + "`, "
 	if strings.EqualFold(s.Command, repeat+s.Title) {
-		name = "M"
+		name = ""
 	}
-	text := fmt.Sprintf("\n%seasured %s in %.0f s.", name, s.Start.UTC().Format("2006-01-02 15:04"), s.Seconds())
+	text := fmt.Sprintf("\n%s%s, %.0f s.", name, s.Start.UTC().Format("2006-01-02 15:04"), s.Seconds())
 	if s.OtherCPU >= 0.05 {
 		text += fmt.Sprintf("\nOther programs kept %.2f processors busy meanwhile.", float64(s.OtherCPU))
 	}

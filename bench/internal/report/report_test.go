@@ -80,7 +80,7 @@ func TestPage(t *testing.T) {
 		"| as late | lost | 0.667 | **not met** |",
 		"| whole |  | 10 | **not met**: no round succeeded |",
 		"| in part | 10 | 10 | **not met**: 1 of 2 rounds failed |",
-		"\n## HTTP & more\nOne sentence.\nAnother one.\n\n`http -rounds 2`: measured 2027-01-15 08:00 in 61 s.\n",
+		"\n## HTTP & more\nOne sentence.\nAnother one.\n\n`http -rounds 2`, 2027-01-15 08:00, 61 s.\n",
 		"Other programs kept 0.10 processors busy",
 		"| c | subject | CPU µs | p99 ms | ratio of CPU µs to kubelet |\n|---|---|--:|--:|--:|\n",
 		"| 16 | kubelet | 110 (100–120) | lost | 1 |\n| 16 | prober | 40 (38–42) | 1.5 | 0.364 |\n| 16 | part | 10 | 1 | 0.091 |\n| 16 | limit |  |  |  |\n| 256 | kubelet",
@@ -108,7 +108,7 @@ func TestCommandIsNamedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := report.Page(all, store)
-	if text := string(files[""]); err != nil || !strings.Contains(text, "\n\nMeasured 2027-01-15 08:00 in 61 s.\n") {
+	if text := string(files[""]); err != nil || !strings.Contains(text, "\n\n2027-01-15 08:00, 61 s.\n") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }

@@ -52,18 +52,18 @@ func attempts() []Scenario {
 		s.Plots = []Plot{{Title: s.Title + ": CPU µs an attempt", Figure: "cpu-us"}}
 		for _, c := range cs[1:] {
 			s.Goals = append(s.Goals, Goal{
-				Text:   fmt.Sprintf("CPU at c = %d ≤ %v × the kubelet's", c, limits[name]),
+				Text:   fmt.Sprintf("CPU at c = %d ≤ %v × kubelet", c, limits[name]),
 				Figure: "cpu-us", Subject: attempt.Prober, Over: attempt.Kubelet, Params: param("c", c), AtMost: limits[name],
 			})
 			if name == "http" {
 				s.Goals = append(s.Goals, Goal{
-					Text:   fmt.Sprintf("reuse: CPU at c = %d ≤ 0.3 × the kubelet's", c),
+					Text:   fmt.Sprintf("reuse: CPU at c = %d ≤ 0.3 × kubelet", c),
 					Figure: "cpu-us", Subject: attempt.Reuse, Over: attempt.Kubelet, Params: param("c", c), AtMost: 0.3,
 				})
 			}
 			if name == "http" || name == "grpc" {
 				s.Goals = append(s.Goals, Goal{
-					Text:   fmt.Sprintf("no goroutine made at c = %d", c),
+					Text:   fmt.Sprintf("no goroutine at c = %d", c),
 					Figure: "goroutines", Subject: attempt.Prober, Params: param("c", c), AtMost: 0.01,
 				})
 			}

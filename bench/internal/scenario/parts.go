@@ -42,7 +42,7 @@ func series() Scenario {
 		Ratio:   "scrape-cpu-ms", Peer: load.Kubelet,
 		Goals: []Goal{
 			goal("≤ 200 B a probe", "bytes", "", 200), goal("≤ 100 ns an update", "update-ns", "", 100), goal("no allocation an update", "update-allocs", "", 0.01),
-			goal("CPU of a scrape ≤ 1/20 of the vectors'", "scrape-cpu-ms", load.Kubelet, 0.05), goal("< 20 MB extra", "scrape-extra-mb", "", 20), fewer,
+			goal("CPU of a scrape ≤ 1/20 of kubelet", "scrape-cpu-ms", load.Kubelet, 0.05), goal("< 20 MB extra", "scrape-extra-mb", "", 20), fewer,
 		},
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {

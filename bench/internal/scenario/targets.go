@@ -20,7 +20,7 @@ func targets() Scenario {
 	goals := []Goal{}
 	for _, subject := range []string{load.Prober, proberRun} {
 		goals = append(goals,
-			Goal{Text: subject + ": CPU ≤ 0.45 × the kubelet's manager", Figure: "cpu-us", Subject: subject, Over: load.Kubelet, AtMost: 0.45},
+			Goal{Text: subject + ": CPU ≤ 0.45 × kubelet", Figure: "cpu-us", Subject: subject, Over: load.Kubelet, AtMost: 0.45},
 			Goal{Text: subject + ": p99 jitter ≤ 15 ms", Figure: "p99-ms", Subject: subject, AtMost: 15},
 		)
 	}
