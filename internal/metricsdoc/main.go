@@ -77,8 +77,8 @@ func page(families []metrics.Family) string {
 	return b.String()
 }
 
-// sharedLabels returns the labels with the same values in at least two families. Of labels of one name it returns
-// the most frequent one.
+// sharedLabels returns the labels with the same values in at least two families. If labels with one name have
+// different values, it returns the most frequent one.
 func sharedLabels(families []metrics.Family) (shared []metrics.Label) {
 	count := make(map[string]int)
 	for _, f := range families {

@@ -28,7 +28,7 @@ var (
 		Alert: "It grows: `--state-dir` is full or not writable, and a restart of the agent would lose results.",
 	})
 	connectionsClosed = family.New(metrics.Family{
-		Name: "prober_http_connections_closed_total", Type: metrics.Counter, Help: "TCP connections closed or answered with status 503, because there were too many: 512, or 256 from one address. Also those of the client with most requests in flight, if others waited.",
+		Name: "prober_http_connections_closed_total", Type: metrics.Counter, Help: "TCP connections closed or answered with status 503, because there were too many: 512, or 256 from one address. Also connections of the client with most requests in flight, if others waited.",
 		Alert: "It grows: a client opens connections and leaves them idle, or reads slowly; the log has its address.",
 	})
 	historyBytes = family.New(metrics.Family{

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/bench/internal/record"
 )
 
-// attemptColumns are the columns of all attempts, allocationColumns those of attempts with goals for them.
+// attemptColumns are the columns of all attempts, allocationColumns of attempts with a goal for allocations.
 var (
 	attemptColumns    = []Column{{"cpu-us", "CPU µs"}, {"p50-us", "p50 µs"}, {"p99-us", "p99 µs"}}
 	allocationColumns = append(slices.Clone(attemptColumns), Column{"allocs", "allocations"}, Column{"goroutines", "goroutines made"})
