@@ -97,7 +97,7 @@ A verdict of a quick look or of a busy machine is not final.
 ` + "`" + repeat + "NAME`" + ` in the folder bench repeats a measurement, and replaces its record in bench/records.
 NAME is in the goals, and in a section if it is not its heading, with the begin and the length of the measurement.
 
-- A figure is the median of the rounds, with the least and the highest in parentheses if either differs by 5 % or more.
+- A figure is the median of the rounds, with the least and the highest in parentheses if either differs by 5 % or more. A column of zeros is left out, such as "lost".
 - CPU is user and system time of the probing process, by getrusage; servers run in another process.
 - Memory is resident memory (smaps_rollup) above the same process before it had probes. "Resting" is after a forced collection.
 - An attempt of HTTP, TCP, gRPC and HTTPS makes a fresh connection to one of 200 addresses of loopback, c at a time. The subjects alternate in one process. The attempt's deadline is measured too. Goals of allocations add 4 of the context.

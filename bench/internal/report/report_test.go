@@ -21,7 +21,7 @@ import (
 func run(subject, c string, round int, cpu, lag float64) record.Run {
 	return record.Run{
 		Subject: subject, Round: round, Params: []record.Param{{Name: "c", Value: c}},
-		Figures: map[string]record.Number{"cpu-us": record.Number(cpu), "p99-ms": record.Number(lag)},
+		Figures: map[string]record.Number{"cpu-us": record.Number(cpu), "p99-ms": record.Number(lag), "lost": 0},
 	}
 }
 
@@ -29,7 +29,7 @@ func sample(plots ...scenario.Plot) ([]scenario.Scenario, *record.Record) {
 	c16 := []record.Param{{Name: "c", Value: "16"}}
 	s := scenario.Scenario{
 		Name: "http", Title: "HTTP & more", Text: "One sentence. Another one.", Ratio: "cpu-us", Peer: "kubelet", Limit: "part", Plots: plots,
-		Columns: []scenario.Column{{Figure: "cpu-us", Head: "CPU µs"}, {Figure: "p99-ms", Head: "p99 ms"}, {Figure: "none", Head: "absent"}},
+		Columns: []scenario.Column{{Figure: "cpu-us", Head: "CPU µs"}, {Figure: "p99-ms", Head: "p99 ms"}, {Figure: "none", Head: "absent"}, {Figure: "lost", Head: "zero"}},
 		Goals: []scenario.Goal{
 			{Text: "half", Figure: "cpu-us", Subject: "prober", Over: "kubelet", Params: c16, AtMost: 0.5},
 			{Text: "a third", Figure: "cpu-us", Subject: "prober", Over: "kubelet", Params: c16, AtMost: 0.3},

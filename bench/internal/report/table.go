@@ -50,10 +50,12 @@ func (s *section) rows() (rows []row) {
 	return rows
 }
 
+// table writes the table of the figures, without columns that have none or only zeros.
 func (s *section) table(b *bytes.Buffer) {
 	rows := s.rows()
 	columns := slices.DeleteFunc(slices.Clone(s.Columns), func(c scenario.Column) bool {
-		return len(s.Values(c.Figure, func(*record.Run) bool { return true })) == 0
+		values := s.Values(c.Figure, func(*record.Run) bool { return true })
+		return !slices.ContainsFunc(values, func(v float64) bool { return v != 0 })
 	})
 	b.WriteString("\n")
 	if s.BySubject && len(columns) == 1 {
