@@ -61,25 +61,25 @@ var (
 var (
 	probeState = family.New(Family{
 		Name: "prober_probe_state", Type: Gauge,
-		Help:   "1 for the current state of a probe. success and failure always have a series, warning and unknown only while they are 1.",
+		Help:   "1 for the current state of a probe. success and failure always have a series, warning and unknown only at 1.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "state", Values: []string{"success", "warning", "failure", "unknown"}}},
-		Alert:  "`state=\"failure\"` is 1 for some minutes: the target is down, or the container is not running. A paused probe keeps its state: see `prober_probe_gate`.",
+		Alert:  "`state=\"failure\"` is 1 for some minutes: the target is down, or the container does not run. A paused probe keeps its state: see `prober_probe_gate`.",
 	})
 	probeFailures = family.New(Family{
 		Name: "prober_probe_failures_total", Type: Counter,
-		Help:   "Ticks of a probe that failed or ended in an error, by reason. A reason that has not occurred has no series.",
+		Help:   "Ticks of a probe that failed or ended in an error, by reasons that have occurred.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "reason", Values: failureReasons}},
 		Alert:  "It grows while the state in `prober_probe_state` is success: thresholds hide failures.",
 	})
 	probeGate = family.New(Family{
 		Name: "prober_probe_gate", Type: Gauge,
-		Help:   "1 for the gate that keeps a probe from making attempts. Probes that make attempts have no series.",
+		Help:   "1 for the gate that keeps a probe from making attempts; no series without a gate.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "gate", Values: gateWords()}},
 		Alert:  "`gate=\"no_status\"` or `gate=\"no_container\"` for some minutes: nobody reports the status of the pod.",
 	})
 	probePaused = family.New(Family{
 		Name: "prober_paused", Type: Gauge,
-		Help:   "1 for each paused probe, even if another gate keeps it from making attempts. Other probes have no series.",
+		Help:   "1 for each paused probe, also behind another gate; no series for other probes.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
 		Alert:  "1 for a day: somebody has forgotten to resume a probe.",
 	})
@@ -97,7 +97,7 @@ var (
 	})
 	probeDuration = family.New(Family{
 		Name: "prober_probe_duration_seconds", Type: Histogram, Unit: "seconds",
-		Help:   "Duration of a container's successful probes, including attempts that were retried. The name and labels are the kubelet's.",
+		Help:   "Duration of a container's successful probes, with retried attempts. The name and labels are the kubelet's.",
 		Labels: []Label{typeLabel, containerLabel, podLabel, namespaceLabel}, Buckets: seconds(durationBounds[:]),
 	})
 	outcomesTotal = family.New(Family{
@@ -107,14 +107,14 @@ var (
 	})
 	attemptErrors = family.New(Family{
 		Name: "prober_attempt_errors_total", Type: Counter,
-		Help:   "Attempts that ended in an error, or in a failure with a reason. All attempts of a tick count under the reason of the last one.",
+		Help:   "Attempts with an error, or a failure with a reason. All attempts of a tick count under its last reason.",
 		Labels: []Label{handlerLabel, {Name: "reason", Values: reasonWords()}},
 		Alert: "`reason=\"host_stall\"`, `host_resources` or `host_network` grows: the host of the agent is in trouble, not the targets. " +
 			"`trap`, `memory`, `instantiate`, `protocol` or `guest` grows: the plugin is broken.",
 	})
 	attemptsRetried = family.New(Family{
 		Name: "prober_attempts_retried_total", Type: Counter,
-		Help:   "Attempts that ended in an error, of ticks whose last attempt ended without one. They are not in prober_attempt_errors_total.",
+		Help:   "Attempts with an error, of ticks whose last attempt had none. They are not in prober_attempt_errors_total.",
 		Labels: []Label{handlerLabel},
 		Alert:  "It grows: a handler or the host fails now and then, and no result shows it.",
 	})
@@ -126,8 +126,8 @@ var (
 	})
 	scheduleLag = family.New(Family{
 		Name: "prober_schedule_lag_seconds", Type: Histogram, Unit: "seconds",
-		Help: "Time from a tick's due time to its start. Ticks are grouped, which delays each by at most a hundredth of its period, and at most 10 ms.", Buckets: seconds(lagBounds[:]),
-		Alert: "The 99th percentile is above a tenth of the shortest timeout: the host is too busy, and may be the cause of failures.",
+		Help: "Time from a tick's due time to its start. Grouping delays a tick by at most a hundredth of its period, and at most 10 ms.", Buckets: seconds(lagBounds[:]),
+		Alert: "The 99th percentile is above a tenth of the shortest timeout: the host is too busy, and may cause failures.",
 	})
 	runsSkipped = family.New(Family{
 		Name: "prober_runs_skipped_total", Type: Counter,
@@ -150,12 +150,12 @@ var (
 	})
 	handlerLimit = family.New(Family{
 		Name: "prober_handler_inflight_limit", Type: Gauge,
-		Help:   "Largest number of attempts that a built-in handler may have in progress: `maxInFlight` of prober.yaml. Only handlers with a limit have a series.",
+		Help:   "`maxInFlight` of a built-in handler; no series without a limit.",
 		Labels: []Label{builtinLabel},
 	})
 	attemptsDeferred = family.New(Family{
 		Name: "prober_attempts_deferred_total", Type: Counter,
-		Help:   "Attempts that waited for a slot, because their built-in handler had `maxInFlight` attempts in progress.",
+		Help:   "Attempts of a built-in handler that waited for a slot below `maxInFlight`.",
 		Labels: []Label{builtinLabel},
 		Alert:  "It grows with `prober_runs_skipped_total{reason=\"no_slot\"}`: `maxInFlight` is too low, or targets hang.",
 	})
@@ -183,12 +183,12 @@ var (
 	})
 	pluginReload = family.New(Family{
 		Name: "prober_plugin_last_reload_successful", Type: Gauge,
-		Help:   "Whether the newest version of a plugin is in use. If 0, an older version stays in use, if there is one.",
+		Help:   "Whether the newest version of a plugin is in use. At 0 an older version stays, if there is one.",
 		Labels: []Label{pluginLabel}, Alert: "0 for some minutes: `GET /api/v1/plugins` says why.",
 	})
 	sourceStale = family.New(Family{
 		Name: "prober_plugin_source_stale", Type: Gauge,
-		Help:   "Whether the last good version of a plugin is in use, because the version in its registry cannot be fetched or is not accepted.",
+		Help:   "Whether a plugin stays at its last good version, because the registry's cannot be fetched or is not accepted.",
 		Labels: []Label{pluginLabel}, Alert: "1 for an hour: the registry is unreachable, or a new version is not trusted.",
 	})
 	pluginShadow = family.New(Family{
@@ -265,7 +265,7 @@ var (
 	groupLabel  = Label{Name: "group", About: "name of the group in prober.yaml"}
 	sourceLabel = Label{Name: "source", About: "where targets are listed, such as `file sd/*.json`"}
 	targetInfo  = family.New(Family{
-		Name: "prober_target_info", Type: Gauge, Help: "1 for each target that is probed; joins the other metrics of its pod with its address.",
+		Name: "prober_target_info", Type: Gauge, Help: "1 for each probed target; joins the metrics of its pod with its address.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, groupLabel, {Name: "address", About: "of the target"}},
 	})
 	targetCount = family.New(Family{

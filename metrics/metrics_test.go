@@ -144,7 +144,7 @@ func TestDurationIsExact(t *testing.T) {
 		o.Tick(k)
 	}
 	var want strings.Builder
-	want.WriteString(`# HELP prober_probe_duration_seconds Duration of a container's successful probes, including attempts that were retried. The name and labels are the kubelet's.
+	want.WriteString(`# HELP prober_probe_duration_seconds Duration of a container's successful probes, with retried attempts. The name and labels are the kubelet's.
 # TYPE prober_probe_duration_seconds histogram
 `)
 	for _, b := range []struct {

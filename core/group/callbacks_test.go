@@ -3,7 +3,6 @@ package group_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -136,7 +135,7 @@ type villainPublisher struct{ villainProbe }
 func (v villainPublisher) Publish(set func(worker.State)) (stop func(), ok bool) {
 	v.do("`Publisher.Publish`")
 	set(worker.Running("bad", time.Now().Add(-time.Hour)))
-	return func() { v.do("its `stop`") }, true
+	return func() { v.do("stop of `Publish`") }, true
 }
 
 // witness is a healthy probe and its observer, with the observed ticks.
@@ -187,7 +186,7 @@ var callbacks = []struct {
 	{"`Config.Event`", [4]string{"goes on", "goes on", "waits", "goes on"}},
 	{"`worker.Source.State`", [4]string{"the tick is skipped", "the tick is skipped", "waits", "goes on"}},
 	{"`Publisher.Publish`", [4]string{"goes on", "ends the goroutine of `Add`, which adds nothing", "`Add` waits", "goes on"}},
-	{"its `stop`", [4]string{"goes on", "goes on", "`Remove` waits", "goes on"}},
+	{"stop of `Publish`", [4]string{"goes on", "goes on", "`Remove` waits", "goes on"}},
 	{"`slog.Handler`", [4]string{"goes on", "goes on", "the tick is overdue", "goes on"}},
 }
 
@@ -225,7 +224,7 @@ func testCallback(t *testing.T, callback, fault, want string) {
 	switch callback {
 	case "`worker.Source.State`", "`ProbeObserver.Skipped`":
 		bad.Task.Source = villainProbe{v}
-	case "`Publisher.Publish`", "its `stop`":
+	case "`Publisher.Publish`", "stop of `Publish`":
 		bad.Task.Source = villainPublisher{villainProbe{v}}
 	}
 	if callback == "`ProbeObserver.Skipped`" {
@@ -343,7 +342,7 @@ func outcome(g *group.Group[string], id group.ID[string], seen *attempts, added,
 	}
 }
 
-// The table in docs/embed/callback-faults.md must equal callbacks.
+// The table in docs/embed/callback-faults.md must equal callbacks. A row may have several of them.
 func TestCallbacksAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/embed/callback-faults.md")
 	if err != nil {
@@ -351,9 +350,12 @@ func TestCallbacksAreDocumented(t *testing.T) {
 	}
 	lines := strings.Split(string(doc), "\n")
 	for _, c := range callbacks {
-		row := fmt.Sprintf("| %s | %s |", c.name, strings.Join(c.want[:], " | "))
-		if !slices.Contains(lines, row) {
-			t.Errorf("docs/embed/callback-faults.md has no line\n%s", row)
+		want := " | " + strings.Join(c.want[:], " | ") + " |"
+		if !slices.ContainsFunc(lines, func(line string) bool {
+			names, ok := strings.CutSuffix(strings.TrimPrefix(line, "| "), want)
+			return ok && slices.Contains(strings.Split(names, ", "), c.name)
+		}) {
+			t.Errorf("docs/embed/callback-faults.md has no line\n| %s%s", c.name, want)
 		}
 	}
 }

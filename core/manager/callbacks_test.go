@@ -267,7 +267,7 @@ func call(f func()) (what func() string) {
 	}
 }
 
-// The table in docs/embed/callback-faults.md must equal callbacks.
+// The table in docs/embed/callback-faults.md must equal callbacks. A row may have several of them.
 func TestCallbacksAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/embed/callback-faults.md")
 	if err != nil {
@@ -275,9 +275,12 @@ func TestCallbacksAreDocumented(t *testing.T) {
 	}
 	lines := strings.Split(string(doc), "\n")
 	for _, c := range callbacks {
-		row := fmt.Sprintf("| %s | %s |", c.name, strings.Join(c.want[:], " | "))
-		if !slices.Contains(lines, row) {
-			t.Errorf("docs/embed/callback-faults.md has no line\n%s", row)
+		want := " | " + strings.Join(c.want[:], " | ") + " |"
+		if !slices.ContainsFunc(lines, func(line string) bool {
+			names, ok := strings.CutSuffix(strings.TrimPrefix(line, "| "), want)
+			return ok && slices.Contains(strings.Split(names, ", "), c.name)
+		}) {
+			t.Errorf("docs/embed/callback-faults.md has no line\n| %s%s", c.name, want)
 		}
 	}
 }

@@ -18,9 +18,9 @@ func Families() []metrics.Family {
 
 // The agent.
 var (
-	receiverLabel = metrics.Label{Name: "receiver", About: "its name in prober.yaml"}
+	receiverLabel = metrics.Label{Name: "receiver", About: "name of the receiver in prober.yaml"}
 	linesDropped  = family.New(metrics.Family{
-		Name: "prober_log_lines_dropped_total", Type: metrics.Counter, Help: "Log lines that were dropped because the stream's reader is too slow or gone.",
+		Name: "prober_log_lines_dropped_total", Type: metrics.Counter, Help: "Log lines dropped because the stream's reader is too slow or gone.",
 		Labels: []metrics.Label{{Name: "stream", Values: []string{"stdout", "stderr"}}}, Alert: "It grows: logs are incomplete.",
 	})
 	saveFailures = family.New(metrics.Family{
@@ -28,18 +28,18 @@ var (
 		Alert: "It grows: `--state-dir` is full or not writable, and a restart of the agent would lose results.",
 	})
 	connectionsClosed = family.New(metrics.Family{
-		Name: "prober_http_connections_closed_total", Type: metrics.Counter, Help: "TCP connections that were closed or answered with status 503, because there were too many: 512, or 256 from one address. Connections of the client with the most requests in flight, closed because other clients waited, are included.",
+		Name: "prober_http_connections_closed_total", Type: metrics.Counter, Help: "TCP connections closed or answered with status 503, because there were too many: 512, or 256 from one address. Also connections of the client with most requests in flight, if others waited.",
 		Alert: "It grows: a client opens connections and leaves them idle, or reads slowly; the log has its address.",
 	})
 	historyBytes = family.New(metrics.Family{
-		Name: "prober_history_bytes", Type: metrics.Gauge, Unit: "bytes", Help: "Space in use in the history below `--state-dir`. It stays below `--history-budget`; the file may be larger by a sixteenth or 8 MiB.",
+		Name: "prober_history_bytes", Type: metrics.Gauge, Unit: "bytes", Help: "Space in use in the history below `--state-dir`, within `--history-budget`. The file may be larger by a sixteenth or 8 MiB.",
 	})
 	historyErrors = family.New(metrics.Family{
 		Name: "prober_history_errors_total", Type: metrics.Counter, Help: "Failed attempts to read or write the history, and corruption found in it.",
 		Alert: "It grows: `/readyz?verbose` and the log say why. Probing goes on.",
 	})
 	historyDropped = family.New(metrics.Family{
-		Name: "prober_history_dropped_total", Type: metrics.Counter, Help: "Changes and minutes that are missing in the history, because the disk was full or too slow for long.",
+		Name: "prober_history_dropped_total", Type: metrics.Counter, Help: "Changes and minutes missing in the history, because the disk was full or too slow for long.",
 		Alert: "It grows: reports about this time are incomplete.",
 	})
 	otlpRequests = family.New(metrics.Family{
@@ -48,12 +48,12 @@ var (
 		Alert:  "Errors grow: the collector is unreachable or refuses requests; the log says why.",
 	})
 	otlpSpansDropped = family.New(metrics.Family{
-		Name: "prober_otlp_spans_dropped_total", Type: metrics.Counter, Help: "Spans that were dropped because the collector was too slow or unreachable, or refused them.",
+		Name: "prober_otlp_spans_dropped_total", Type: metrics.Counter, Help: "Spans dropped because the collector was too slow or unreachable, or refused them.",
 	})
 	notificationsTotal = family.New(metrics.Family{
 		Name: "prober_notifications_total", Type: metrics.Counter, Help: "Messages to receivers of `notify` in prober.yaml, retries included.",
 		Labels: []metrics.Label{receiverLabel, {Name: "result", Values: []string{"ok", "error", "refused"}}},
-		Alert:  "Errors grow: the receiver is unreachable. `refused` grows: the receiver rejects the messages, so its configuration is wrong; `prober get notifications` shows its answer.",
+		Alert:  "Errors grow: the receiver is unreachable. `refused` grows: its configuration is wrong; `prober get notifications` shows its answer.",
 	})
 	notificationsPending = family.New(metrics.Family{
 		Name: "prober_notifications_pending", Type: metrics.Gauge, Help: "Probes with a state that was not sent to the receiver yet.",
@@ -78,40 +78,40 @@ var (
 var (
 	nodePods = family.New(metrics.Family{
 		Name: "prober_node_pods", Type: metrics.Gauge,
-		Help:   "Pods of the node with the annotation `prober.dev/probes`. In `invalid` pods a probe could not be started, and an event says why.",
+		Help:   "Pods of the node with the annotation `prober.dev/probes`. `invalid` ones have a probe that could not be started, and an event says why.",
 		Labels: []metrics.Label{{Name: "state", Values: []string{"valid", "invalid"}}},
 		Alert:  "`invalid` is above 0 for some minutes: a rollout has a wrong annotation.",
 	})
 	nodePatches = family.New(metrics.Family{
 		Name: "prober_node_patches_total", Type: metrics.Counter,
-		Help:   "Patches of the conditions of pods, by their result. `denied` ones are refused by RBAC or an admission policy, and not retried.",
+		Help:   "Patches of pod conditions, by result. `denied` ones are refused by RBAC or an admission policy, and not retried.",
 		Labels: []metrics.Label{{Name: "result", Values: []string{"written", "failed", "denied"}}},
 		Alert:  "`denied` grows: the permissions of the agent differ from deploy/kubernetes. `written` grows by more than a few a minute for each pod: probes flap.",
 	})
 	nodePatchesPending = family.New(metrics.Family{
 		Name: "prober_node_patches_pending", Type: metrics.Gauge, Help: "Pods whose conditions are not written yet.",
-		Alert: "Above 0 for some minutes: the API server cannot be reached, and the conditions of pods are old.",
+		Alert: "Above 0 for some minutes: the API server cannot be reached, and conditions of pods are old.",
 	})
 	nodeActions = family.New(metrics.Family{
 		Name: "prober_node_actions_total", Type: metrics.Counter,
-		Help:   "Restarts and evictions after failures of liveness and startup probes, by their result.",
+		Help:   "Restarts and evictions after failures of liveness and startup probes, by result.",
 		Labels: []metrics.Label{{Name: "mode", Values: nodeModes}, {Name: "result", Values: []string{"done", "failed"}}},
 		Alert:  "`done` grows by more than a few in an hour: containers hang, or their probes are too strict.",
 	})
 	nodeWithheld = family.New(metrics.Family{
 		Name: "prober_node_actions_withheld_total", Type: metrics.Counter,
-		Help:   "Restarts and evictions that were withheld, by the reason: `blocked` by a PodDisruptionBudget, `disruption` by another pod of the workload in the cluster, `unavailable` without a container runtime.",
+		Help:   "Restarts and evictions withheld, by reason: `blocked` by a PodDisruptionBudget, `disruption` by another pod of the workload in the cluster, `unavailable` without a container runtime.",
 		Labels: []metrics.Label{{Name: "reason", Values: nodeReasons}},
 		Alert:  "`budget` grows: more containers fail than may be restarted.",
 	})
 	nodeBreakerOpen = family.New(metrics.Family{
 		Name: "prober_node_breaker_open", Type: metrics.Gauge,
 		Help:  "1 while the breaker is open for the node, a namespace or a workload: its pods are not restarted or evicted.",
-		Alert: "1 for some minutes: the node is overloaded or has lost its network, or most pods of a namespace or workload fail. The log says which.",
+		Alert: "1 for some minutes: the node is overloaded or has lost its network, or most pods of a namespace or workload fail; the log says which.",
 	})
 	nodeCommandsLeft = family.New(metrics.Family{
 		Name: "prober_node_commands_left", Type: metrics.Gauge,
-		Help:  "Commands of exec probes that still run in their containers after their attempts have ended, at most eight a container. The container runtime ends each at its timeout, rounded up to seconds.",
+		Help:  "Commands of exec probes that still run after their attempts have ended, at most eight a container. The runtime ends each at its timeout, rounded up to seconds.",
 		Alert: "Above 0 for some minutes: the commands of a probe hang, or its timeout is too short.",
 	})
 )

@@ -16,6 +16,9 @@ import (
 	"github.com/daeace23/prober/bench/internal/scenario"
 )
 
+// repeat is the command that repeats a measurement, without the scenario's name and other flags.
+const repeat = "go run -tags k8s136 ./cmd/bench -again -scenario "
+
 // charts is the folder of the charts, next to the page.
 const charts = "performance"
 
@@ -86,40 +89,53 @@ description: What prober takes beside the code of the kubelet, with goals, limit
 
 <!-- Written by ` + "`make bench-peers` and `make bench-scale`" + ` from bench/records. Do not edit. -->
 
-What prober takes beside the kubelet's own code of v1.36.3, measured in one run on one machine.
-Absolute times differ between machines and days; the ratios of one run are what counts.
-Beside the subjects stands the limit: what the kernel, a protocol or a bare schedule takes for the same work.
+What prober takes beside the kubelet's code of v1.36.3, each measurement in one run on one machine.
+Absolute times differ between machines and days; compare the ratios of one run.
+The limit is what the kernel, a protocol or a bare schedule takes for the same work.
 A verdict of a quick look or of a busy machine is not final.
-A figure is the median of the rounds, with the least and the highest in parentheses.
-CPU is user and system time of the probing process, by getrusage; servers run in another process.
-Memory is resident memory (smaps_rollup) above that of the same process before it had probes; "resting" is after a forced collection.
-Every section names the command that repeats it, in the folder bench. A record of bench/records is replaced with ` + "`-again`" + `, or when the other flags differ.
 
-Not measured: cloudprober and blackbox_exporter, whose modules could not be fetched where this page was written,
-and the exec of a container runtime.
+` + "`" + repeat + "NAME`" + ` in the folder bench repeats a measurement, and replaces its record in bench/records.
+NAME is in the goals, and in a section if it is not its heading, with the begin and the length of the measurement.
 
-The status page with 10,000 probes is measured by a browser: [page.md](performance/page.md).
-` + "`prober node`" + ` is measured on a node of Kubernetes, beside the kubelet: [kubernetes.md](performance/kubernetes.md).
+- A figure is the median of the rounds, with the least and the highest in parentheses if either differs by 5 % or more. A column of zeros is left out, such as "lost".
+- CPU is user and system time of the probing process, by getrusage; servers run in another process.
+- Memory is resident memory (smaps_rollup) above the same process before it had probes. "Resting" is after a forced collection.
+- An attempt of HTTP, TCP, gRPC and HTTPS makes a fresh connection to one of 200 addresses of loopback, c at a time. The subjects alternate in one process. The attempt's deadline is measured too. Goals of allocations add 4 of the context.
+- Managers alternate, each in a process of its own. A pod has two containers with probes of all three kinds; startup probes make no attempts, since the containers have started. The commands of exec probes do nothing. Metrics are on, the history is off. "prober group" is core/group, without Kubernetes: a task for each container. Its handler, and each of ` + "`million`" + `, does nothing.
+- Lag is from the due time of an attempt to its begin. The most punctual attempt of a probe counts as punctual. An attempt that has not begun 2 s after the end is lost, and later than all others. "By its schedule" assumes no due time: it is the bucket of prober_schedule_lag_seconds. Goals for lag and jitter include the window of 10 ms.
+
+Not measured: cloudprober and blackbox_exporter, whose modules could not be fetched, and the exec of a container runtime.
+Elsewhere: [the status page with 10,000 probes](performance/page.md), and [` + "`prober node`" + ` on a node of Kubernetes](performance/kubernetes.md), beside the kubelet.
 `
 
+// writeMachines writes each machine with the commits and dates of its measurements.
 func writeMachines(b *bytes.Buffer, sections []section) {
-	var seen []measure.Machine
+	var machines []measure.Machine // without commits
+	commits := make(map[measure.Machine][]string)
 	for _, s := range sections {
-		if m := s.Machine; !slices.Contains(seen, m) {
-			seen = append(seen, m)
-			fmt.Fprintf(b, "\n- %s, %d processors, %s, %s, commit %s, %s", m.CPU, m.Cores, m.Kernel, m.Go, m.Commit, s.Start.UTC().Format("2006-01-02"))
+		m := s.Machine
+		m.Commit = ""
+		if !slices.Contains(machines, m) {
+			machines = append(machines, m)
 		}
+		commit := fmt.Sprintf("%s (%s)", s.Machine.Commit, s.Start.UTC().Format("2006-01-02"))
+		if !slices.Contains(commits[m], commit) {
+			commits[m] = append(commits[m], commit)
+		}
+	}
+	for _, m := range machines {
+		fmt.Fprintf(b, "\n- %s, %d processors, %s, %s, at %s", m.CPU, m.Cores, m.Kernel, m.Go, strings.Join(commits[m], ", "))
 	}
 	b.WriteString("\n")
 }
 
 func writeGoals(b *bytes.Buffer, sections []section) {
-	b.WriteString("\n## Goals\n\n| measurement | goal | measured | limit | |\n|---|---|---|---|---|\n")
+	b.WriteString("\n## Goals\n\n| NAME | goal | measured | limit | |\n|---|---|---|---|---|\n")
 	for _, s := range sections {
 		for _, g := range s.Goals {
 			measured, verdict := s.judge(g)
 			_, limit := s.value(g, s.Limit)
-			fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s | %s |\n", s.Title, anchor(s.Title), g.Text, measured, limit, verdict)
+			fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s | %s |\n", s.Name, anchor(s.Title), g.Text, measured, limit, verdict)
 		}
 	}
 }
@@ -210,7 +226,6 @@ func (s *section) write(b *bytes.Buffer) {
 	for _, sentence := range sentences(s.Text) {
 		fmt.Fprintf(b, "%s\n", sentence)
 	}
-	fmt.Fprintf(b, "\n```sh\n%s\n```\n", s.Command)
 	b.WriteString(s.circumstances())
 	s.table(b)
 	if s.missed() {
@@ -231,9 +246,13 @@ func (s *section) missed() bool {
 	})
 }
 
-// circumstances describes when the section was measured, and the other load of the machine.
+// circumstances describes how and when the section was measured, and the other load of the machine.
 func (s *section) circumstances() string {
-	text := fmt.Sprintf("\nMeasured on %s in %.0f s.", s.Start.UTC().Format("2006-01-02 15:04"), s.Seconds())
+	name := "`" + strings.TrimPrefix(s.Command, repeat) + "`, "
+	if strings.EqualFold(s.Command, repeat+s.Title) {
+		name = ""
+	}
+	text := fmt.Sprintf("\n%s%s, %.0f s.", name, s.Start.UTC().Format("2006-01-02 15:04"), s.Seconds())
 	if s.OtherCPU >= 0.05 {
 		text += fmt.Sprintf("\nOther programs kept %.2f processors busy meanwhile.", float64(s.OtherCPU))
 	}

@@ -21,7 +21,7 @@ import (
 func run(subject, c string, round int, cpu, lag float64) record.Run {
 	return record.Run{
 		Subject: subject, Round: round, Params: []record.Param{{Name: "c", Value: c}},
-		Figures: map[string]record.Number{"cpu-us": record.Number(cpu), "p99-ms": record.Number(lag)},
+		Figures: map[string]record.Number{"cpu-us": record.Number(cpu), "p99-ms": record.Number(lag), "lost": 0},
 	}
 }
 
@@ -29,7 +29,7 @@ func sample(plots ...scenario.Plot) ([]scenario.Scenario, *record.Record) {
 	c16 := []record.Param{{Name: "c", Value: "16"}}
 	s := scenario.Scenario{
 		Name: "http", Title: "HTTP & more", Text: "One sentence. Another one.", Ratio: "cpu-us", Peer: "kubelet", Limit: "part", Plots: plots,
-		Columns: []scenario.Column{{Figure: "cpu-us", Head: "CPU µs"}, {Figure: "p99-ms", Head: "p99 ms"}, {Figure: "none", Head: "absent"}},
+		Columns: []scenario.Column{{Figure: "cpu-us", Head: "CPU µs"}, {Figure: "p99-ms", Head: "p99 ms"}, {Figure: "none", Head: "absent"}, {Figure: "lost", Head: "zero"}},
 		Goals: []scenario.Goal{
 			{Text: "half", Figure: "cpu-us", Subject: "prober", Over: "kubelet", Params: c16, AtMost: 0.5},
 			{Text: "a third", Figure: "cpu-us", Subject: "prober", Over: "kubelet", Params: c16, AtMost: 0.3},
@@ -42,7 +42,7 @@ func sample(plots ...scenario.Plot) ([]scenario.Scenario, *record.Record) {
 		},
 	}
 	return []scenario.Scenario{s, {Name: "absent", Title: "Absent"}}, &record.Record{
-		Scenario: "http", Command: "go run ./cmd/bench -scenario http -again", Start: time.Unix(1_800_000_000, 0), Seconds: 61,
+		Scenario: "http", Command: "go run -tags k8s136 ./cmd/bench -again -scenario http -rounds 2", Start: time.Unix(1_800_000_000, 0), Seconds: 61,
 		Machine: measure.Machine{CPU: "Model <1>", Cores: 2, Kernel: "Linux 6", Go: "go1.26", Commit: "abc"}, OtherCPU: 0.1,
 		Runs: []record.Run{
 			run("kubelet", "16", 1, 100, math.Inf(1)), run("prober", "16", 1, 42, 1.5),
@@ -71,8 +71,8 @@ func page(t *testing.T, plots ...scenario.Plot) map[string][]byte {
 func TestPage(t *testing.T) {
 	text := string(page(t)[""])
 	for _, want := range []string{
-		"\n- Model <1>, 2 processors, Linux 6, go1.26, commit abc, 2027-01-15\n",
-		"| [HTTP & more](#http--more) | half | 0.364 | 0.091 | met |",
+		"\n- Model <1>, 2 processors, Linux 6, go1.26, at abc (2027-01-15)\n",
+		"| [http](#http--more) | half | 0.364 | 0.091 | met |",
 		"| a third | 0.364 | 0.091 | **not met** |",
 		"| in time | lost | 1 | **not met** |",
 		"| other |  | 10 | not measured |",
@@ -80,7 +80,7 @@ func TestPage(t *testing.T) {
 		"| as late | lost | 0.667 | **not met** |",
 		"| whole |  | 10 | **not met**: no round succeeded |",
 		"| in part | 10 | 10 | **not met**: 1 of 2 rounds failed |",
-		"\n## HTTP & more\nOne sentence.\nAnother one.\n\n```sh\ngo run ./cmd/bench -scenario http -again\n```\n",
+		"\n## HTTP & more\nOne sentence.\nAnother one.\n\n`http -rounds 2`, 2027-01-15 08:00, 61 s.\n",
 		"Other programs kept 0.10 processors busy",
 		"| c | subject | CPU µs | p99 ms | ratio of CPU µs to kubelet |\n|---|---|--:|--:|--:|\n",
 		"| 16 | kubelet | 110 (100–120) | lost | 1 |\n| 16 | prober | 40 (38–42) | 1.5 | 0.364 |\n| 16 | part | 10 | 1 | 0.091 |\n| 16 | limit |  |  |  |\n| 256 | kubelet",
@@ -96,6 +96,64 @@ func TestPage(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// TestCommandIsNamedOnce checks that a section does not repeat its heading.
+func TestCommandIsNamedOnce(t *testing.T) {
+	all, r := sample()
+	all[0].Title, r.Command = "HTTP", "go run -tags k8s136 ./cmd/bench -again -scenario http"
+	store := record.Store{Dir: t.TempDir()}
+	if err := store.Save(r); err != nil {
+		t.Fatal(err)
+	}
+	files, err := report.Page(all, store)
+	if text := string(files[""]); err != nil || !strings.Contains(text, "\n\n2027-01-15 08:00, 61 s.\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestColumnOfEachSubject(t *testing.T) {
+	all, r := sample()
+	all[0].BySubject, all[0].Columns = true, all[0].Columns[:1]
+	store := record.Store{Dir: t.TempDir()}
+	if err := store.Save(r); err != nil {
+		t.Fatal(err)
+	}
+	files, err := report.Page(all, store)
+	want := "| c | kubelet, CPU µs | prober, CPU µs | part, CPU µs | limit, CPU µs |\n|---|--:|--:|--:|--:|\n| 16 | 110 (100–120) | 40 (38–42) | 10 |  |\n| 256 | 120 | 1,234,567 |  |  |\n"
+	if text := string(files[""]); err != nil || !strings.Contains(text, want) {
+		t.Errorf("%v, no %q in\n%s", err, want, text)
+	}
+}
+
+// TestCloseValuesAreOmitted checks the spread from which the least and the highest value are shown.
+func TestCloseValuesAreOmitted(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   string
+	}{
+		{[]float64{100, 100, 104}, "| 100 |"},
+		{[]float64{96, 100, 104}, "| 100 |"},
+		{[]float64{95, 100, 101}, "| 100 (95–101) |"},
+		{[]float64{100, 100, 105}, "| 100 (100–105) |"},
+		{[]float64{100, math.Inf(1), math.Inf(1)}, "| lost (100–lost) |"},
+	} {
+		t.Run(fmt.Sprint(c.values), func(t *testing.T) {
+			all, r := sample()
+			r.Runs = nil
+			for i, v := range c.values {
+				r.Runs = append(r.Runs, run("prober", "16", i+1, v, 1))
+			}
+			store := record.Store{Dir: t.TempDir()}
+			if err := store.Save(r); err != nil {
+				t.Fatal(err)
+			}
+			files, err := report.Page(all, store)
+			if text := string(files[""]); err != nil || !strings.Contains(text, "| 16 | prober "+c.want) {
+				t.Errorf("%v, no %q in\n%s", err, c.want, text)
+			}
+		})
 	}
 }
 

@@ -50,12 +50,18 @@ func (s *section) rows() (rows []row) {
 	return rows
 }
 
+// table writes the table of the figures, without columns that have none or only zeros.
 func (s *section) table(b *bytes.Buffer) {
 	rows := s.rows()
 	columns := slices.DeleteFunc(slices.Clone(s.Columns), func(c scenario.Column) bool {
-		return len(s.Values(c.Figure, func(*record.Run) bool { return true })) == 0
+		values := s.Values(c.Figure, func(*record.Run) bool { return true })
+		return !slices.ContainsFunc(values, func(v float64) bool { return v != 0 })
 	})
 	b.WriteString("\n")
+	if s.BySubject && len(columns) == 1 {
+		s.bySubject(b, rows, columns[0])
+		return
+	}
 	params := []record.Param(nil)
 	if len(rows) > 0 {
 		params = rows[0].params
@@ -91,6 +97,39 @@ func (s *section) table(b *bytes.Buffer) {
 	}
 }
 
+// bySubject writes the table of one figure, with a row for each load and a column for each subject.
+func (s *section) bySubject(b *bytes.Buffer, rows []row, column scenario.Column) {
+	var subjects []string
+	var loads []row // the first row of each load
+	for _, r := range rows {
+		if !slices.Contains(subjects, r.subject) {
+			subjects = append(subjects, r.subject)
+		}
+		if len(loads) == 0 || !slices.Equal(loads[len(loads)-1].params, r.params) {
+			loads = append(loads, r)
+		}
+	}
+	if len(loads) == 0 {
+		return
+	}
+	for _, p := range loads[0].params {
+		fmt.Fprintf(b, "| %s ", p.Name)
+	}
+	for _, subject := range subjects {
+		fmt.Fprintf(b, "| %s, %s ", subject, column.Head)
+	}
+	b.WriteString("|\n" + strings.Repeat("|---", len(loads[0].params)) + strings.Repeat("|--:", len(subjects)) + "|\n")
+	for _, l := range loads {
+		for _, p := range l.params {
+			fmt.Fprintf(b, "| %s ", p.Value)
+		}
+		for _, subject := range subjects {
+			fmt.Fprintf(b, "| %s ", cell(s.summary(column.Figure, subject, exactly(l.params))))
+		}
+		b.WriteString("|\n")
+	}
+}
+
 // exactly returns params, or an empty slice instead of nil, which would match all loads.
 func exactly(params []record.Param) []record.Param {
 	if params == nil {
@@ -115,13 +154,16 @@ func (s *section) ratio(r row) string {
 	return number(ratio)
 }
 
-// cell returns "median (least–highest)".
+// spread is the part of a median by which the least or the highest value must differ to be shown.
+const spread = 0.05
+
+// cell returns "median (least–highest)", or the median alone if both are close to it.
 func cell(s measure.Summary) string {
 	median, least, highest := number(s.Median), number(s.Min), number(s.Max)
 	switch {
 	case s.N == 0:
 		return ""
-	case least == highest:
+	case least == highest, s.Median-s.Min < spread*s.Median && s.Max-s.Median < spread*s.Median:
 		return median
 	default:
 		return fmt.Sprintf("%s (%s–%s)", median, least, highest)

@@ -3,34 +3,34 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/daeace23/prober/bench/internal/attempt"
 	"github.com/daeace23/prober/bench/internal/child"
 	"github.com/daeace23/prober/bench/internal/record"
 )
 
-var attemptColumns = []Column{
-	{"cpu-us", "CPU µs"}, {"p50-us", "p50 µs"}, {"p99-us", "p99 µs"}, {"allocs", "allocations"}, {"bytes", "bytes"}, {"goroutines", "goroutines made"},
-}
-
-const fresh = "Each attempt makes a fresh connection to one of 200 addresses of loopback. The servers are in another process. " +
-	"The subjects alternate in one process, and the deadline of each attempt counts. "
+// attemptColumns are the columns of all attempts, allocationColumns of attempts with a goal for allocations.
+var (
+	attemptColumns    = []Column{{"cpu-us", "CPU µs"}, {"p50-us", "p50 µs"}, {"p99-us", "p99 µs"}}
+	allocationColumns = append(slices.Clone(attemptColumns), Column{"allocs", "allocations"}, Column{"goroutines", "goroutines made"})
+)
 
 // attempts returns the scenarios that compare prober's handlers with the kubelet's packages.
 func attempts() []Scenario {
 	all := []Scenario{
-		{Name: "http", Title: "HTTP", Text: fresh + "\"prober, reuse\" has probes with `connection: reuse`, each of which keeps a connection to a server that keeps it too; the kubelet has no such probes, and is compared with its fresh connections. The limit: a socket, connect, write, read and close by blocking system calls."},
-		{Name: "tcp", Title: "TCP", Text: fresh + "The limit: a socket, connect and close by blocking system calls."},
-		{Name: "grpc", Title: "gRPC", Text: fresh + "The limit: the frames of one call of HTTP/2, by blocking system calls."},
-		{Name: "https", Title: "HTTPS", Text: fresh + "The certificate has an ECDSA key. The limit: the handshake of crypto/tls, and a request of one write.",
-			Why: "What keeps it from the goal: the handshake, which is that of the kubelet's probes. By a profile at c = 1 it is 76 % of an attempt: the keys of ML-KEM-768 28 %, those of X25519 23 %, the rest messages, the signature and system calls. " +
-				"The dial takes 8 %, the request and its response over HTTP/2 another 8 %. A client that takes up a former session, or offers no post-quantum keys, would be cheaper, and not what the kubelet's target sees."},
+		{Name: "http", Title: "HTTP", Text: "\"prober, reuse\" keeps the connection of each probe (`connection: reuse`). It is compared with the kubelet's fresh connections. The limit: a socket, connect, write, read and close by blocking system calls."},
+		{Name: "tcp", Title: "TCP", Text: "The limit: a socket, connect and close by blocking system calls."},
+		{Name: "grpc", Title: "gRPC", Text: "The limit: the frames of one HTTP/2 call, by blocking system calls."},
+		{Name: "https", Title: "HTTPS", Text: "The certificate has an ECDSA key. The limit: the handshake of crypto/tls, and a request of one write.",
+			Why: "What keeps it from the goal: the handshake, which the kubelet's probes make too. By a profile at c = 1 it takes 76 % of an attempt: the keys of ML-KEM-768 28 %, the keys of X25519 23 %, the rest messages, the signature and system calls. " +
+				"The dial takes 8 %, the request and its response over HTTP/2 another 8 %. Resumed sessions, or no post-quantum keys, would be cheaper, but differ from the kubelet's handshake."},
 		{
 			Name: "exec", Title: "Exec",
-			Text: "The command is /bin/true, for the kubelet by os/exec in place of its container runtime. CPU is that of the probing process alone, child CPU that of the command. The limit: pipe, fork, exec, read and wait by system calls.",
-			Why: "What keeps it from the goal: what starting a process costs any Go program. By the profile at c = 16, 34 % of the time is syscall.ForkExec: the kernel's clone 25 %, and 9 % a pipe for the error of exec. " +
-				"18 % is the runtime's monitor: it wakes up some thousand times a second while threads wait in system calls. The two pipes of the output take 10 %, the end of the process (its signal, waitid, kill, wait4) 14 %, and threads that change places 8 %. " +
-				"Waiting by a pidfd and the poller costs the same at c = 16, and half as much again at c = 1. Without Go, a C program that does the same by 16 threads takes half of it.",
+			Text: "The command is /bin/true, started for the kubelet by os/exec in place of its container runtime. \"CPU\" is the probing process alone, \"child CPU\" the command. The limit: pipe, fork, exec, read and wait by system calls.",
+			Why: "What keeps it from the goal: the cost of a process start in Go. By the profile at c = 16, syscall.ForkExec takes 34 %: clone 25 %, and a pipe for the error of exec 9 %. " +
+				"The runtime's monitor takes 18 %: it wakes up some thousand times a second while threads wait in system calls. The two pipes of the output take 10 %, the end of the process (signal, waitid, kill, wait4) 14 %, thread switches 8 %. " +
+				"Waiting by a pidfd and the poller costs the same at c = 16, and half as much again at c = 1. A C program with 16 threads takes half.",
 		},
 	}
 	limits := map[string]float64{"http": 0.5, "tcp": 0.65, "grpc": 0.35, "https": 0.75, "exec": 0.5}
@@ -40,7 +40,10 @@ func attempts() []Scenario {
 		s := &all[i]
 		name, cs := s.Name, []int{1, 16, 256}
 		s.Columns = attemptColumns
-		if name == "exec" {
+		switch name {
+		case "http", "grpc":
+			s.Columns = allocationColumns
+		case "exec":
 			cs = cs[:2]
 			s.Columns = append([]Column{{"child-cpu-us", "child CPU µs"}}, attemptColumns...)
 		}
@@ -49,24 +52,24 @@ func attempts() []Scenario {
 		s.Plots = []Plot{{Title: s.Title + ": CPU µs an attempt", Figure: "cpu-us"}}
 		for _, c := range cs[1:] {
 			s.Goals = append(s.Goals, Goal{
-				Text:   fmt.Sprintf("CPU at c = %d ≤ %v × the kubelet's", c, limits[name]),
+				Text:   fmt.Sprintf("CPU at c = %d ≤ %v × kubelet", c, limits[name]),
 				Figure: "cpu-us", Subject: attempt.Prober, Over: attempt.Kubelet, Params: param("c", c), AtMost: limits[name],
 			})
 			if name == "http" {
 				s.Goals = append(s.Goals, Goal{
-					Text:   fmt.Sprintf("CPU of kept connections at c = %d ≤ 0.3 × the kubelet's", c),
+					Text:   fmt.Sprintf("reuse: CPU at c = %d ≤ 0.3 × kubelet", c),
 					Figure: "cpu-us", Subject: attempt.Reuse, Over: attempt.Kubelet, Params: param("c", c), AtMost: 0.3,
 				})
 			}
 			if name == "http" || name == "grpc" {
 				s.Goals = append(s.Goals, Goal{
-					Text:   fmt.Sprintf("no goroutine made at c = %d", c),
+					Text:   fmt.Sprintf("no goroutine at c = %d", c),
 					Figure: "goroutines", Subject: attempt.Prober, Params: param("c", c), AtMost: 0.01,
 				})
 			}
 			if most := allocations[name]; most > 0 {
 				s.Goals = append(s.Goals, Goal{
-					Text:   fmt.Sprintf("≤ %v allocations at c = %d, and %d of the context", most, c, ofContext),
+					Text:   fmt.Sprintf("≤ %v + %d allocations at c = %d", most, ofContext, c),
 					Figure: "allocs", Subject: attempt.Prober, Params: param("c", c), AtMost: most + ofContext,
 				})
 			}

@@ -35,14 +35,14 @@ func series() Scenario {
 	fewer.Params = param("probes", few)
 	return Scenario{
 		Name: "series", Title: "Metrics of 100,000 probes", Rounds: 2,
-		Text: "The series alone, without probes. The kubelet's are its own vectors of client_golang, with the label maps that its workers keep. Each is updated once and scraped, three times a round. " +
-			"Extra memory is the peak during a scrape above the memory before it. The same with 10,000 probes.",
-		Why:     "What keeps it from the goal: a scrape has the decided state of each probe, which the kubelet's has not. By the profile, prober_probe_state takes a quarter of the time, and the gates 3 %; without them it would be 0.04.",
-		Columns: []Column{{"bytes", "B a probe"}, {"update-ns", "ns an update"}, {"update-allocs", "allocations"}, {"scrape-cpu-ms", "CPU ms a scrape"}, {"scrape-ms", "ms a scrape"}, {"scrape-extra-mb", "extra MB"}, {"scrape-mb", "MB of text"}},
+		Text: "The series without probes, also for 10,000. The kubelet's are its vectors of client_golang, with the label maps of its workers. Each is updated once and scraped, three times a round. " +
+			"Extra memory is the peak of a scrape above the memory before it.",
+		Why:     "What keeps it from the goal: a scrape has the decided state of each probe, and the kubelet's has not. By the profile, prober_probe_state takes a quarter of the time, the gates 3 %; without them it would be 0.04.",
+		Columns: []Column{{"bytes", "B a probe"}, {"update-ns", "ns an update"}, {"update-allocs", "allocations"}, {"scrape-cpu-ms", "CPU ms a scrape"}, {"scrape-extra-mb", "extra MB"}},
 		Ratio:   "scrape-cpu-ms", Peer: load.Kubelet,
 		Goals: []Goal{
 			goal("≤ 200 B a probe", "bytes", "", 200), goal("≤ 100 ns an update", "update-ns", "", 100), goal("no allocation an update", "update-allocs", "", 0.01),
-			goal("CPU of a scrape ≤ 1/20 of the vectors'", "scrape-cpu-ms", load.Kubelet, 0.05), goal("< 20 MB extra", "scrape-extra-mb", "", 20), fewer,
+			goal("CPU of a scrape ≤ 1/20 of kubelet", "scrape-cpu-ms", load.Kubelet, 0.05), goal("< 20 MB extra", "scrape-extra-mb", "", 20), fewer,
 		},
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {
@@ -63,12 +63,12 @@ func series() Scenario {
 func scrape() Scenario {
 	return Scenario{
 		Name: "scrape", Title: "100,000 probes at 10 s while they are scraped", Rounds: 1, Seconds: 20,
-		Text:    bothManagers + "Each is measured without scrapes, and then while another process scrapes it, with gzip as Prometheus does, and with pauses of 2 s. " + lagText,
-		Columns: []Column{{"scrapes", "scrapes"}, {"cpu-percent", "CPU %"}, {"p50-ms", "lag p50 ms"}, {"p99-ms", "p99 ms"}, {"own-p99-ms", "p99 ms by its schedule, ≤"}, {"max-ms", "max ms"}, {"lost", "lost"}, {"run-mb", "MB"}},
+		Text:    "Each manager without scrapes, and then while another process scrapes it with gzip, as Prometheus does, and pauses of 2 s.",
+		Columns: []Column{{"scrapes", "scrapes"}, {"cpu-percent", "CPU %"}, {"p99-ms", "lag p99 ms"}, {"own-p99-ms", "p99 ms by its schedule, ≤"}, {"max-ms", "max ms"}, {"lost", "lost"}, {"run-mb", "MB"}},
 		Ratio:   "cpu-percent", Peer: load.Kubelet,
 		Goals: []Goal{
-			{Text: "p99 lag while scraped ≤ 15 ms" + ofWindow, Figure: "p99-ms", Subject: load.Prober, Params: scraped, AtMost: 15},
-			{Text: "the same by its own schedule", Figure: "own-p99-ms", Subject: load.Prober, Params: scraped, AtMost: 15},
+			{Text: "p99 lag while scraped ≤ 15 ms", Figure: "p99-ms", Subject: load.Prober, Params: scraped, AtMost: 15},
+			{Text: "the same by its schedule", Figure: "own-p99-ms", Subject: load.Prober, Params: scraped, AtMost: 15},
 		},
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {
@@ -173,8 +173,8 @@ func fetch(ctx context.Context, url string) error {
 func reader() Scenario {
 	return Scenario{
 		Name: "reader", Title: "A reader of results that has stopped", Rounds: 5, Seconds: 2,
-		Text:    "100,000 changes of the decided results of 10,000 containers, while the only reader of the updates has stopped for ever. A change that has not ended after 2 s is lost: the kubelet's channel holds 20 updates, and then blocks the probe.",
-		Columns: []Column{{"changes", "changes"}, {"lost", "lost"}, {"p50-us", "p50 µs"}, {"p99-us", "p99 µs"}, {"max-us", "max µs"}},
+		Text:    "100,000 changes of the decided results of 10,000 containers, whose only reader has stopped for ever. A change that takes more than 2 s is lost: the kubelet's channel holds 20 updates, then blocks the probe.",
+		Columns: []Column{{"lost", "lost"}, {"p50-us", "p50 µs"}, {"p99-us", "p99 µs"}, {"max-us", "max µs"}},
 		Goals:   []Goal{{Text: "p99 ≤ 100 µs", Figure: "p99-us", Subject: load.Prober, AtMost: 100}},
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {

@@ -32,10 +32,12 @@ type Scenario struct {
 	Run     func(ctx context.Context, e *Env) error
 
 	Columns []Column
-	Ratio   string // figure whose ratio to Peer's is shown; "": none
-	Peer    string // subject
-	Limit   string // subject with the least possible work; "": none
-	Goals   []Goal
+	// BySubject makes a column of each subject in place of a row. The scenario has one figure and no ratio.
+	BySubject bool
+	Ratio     string // figure whose ratio to Peer's is shown; "": none
+	Peer      string // subject
+	Limit     string // subject with the least possible work; "": none
+	Goals     []Goal
 	// Why explains, by a profile, why prober does not meet a goal. It is shown if a goal is not met.
 	Why   string
 	Plots []Plot

@@ -35,20 +35,20 @@ const starts = 40
 func start() Scenario {
 	return Scenario{
 		Name: "start", Title: "Small processes", Rounds: 3,
-		Text: "A command that makes one HTTP probe, and the process that is the parent of a container of pods/local. " +
-			"CPU and time are of a process from its start to its end, the median of 40, in which a parent starts sleep and ends it. " +
-			"Memory is what a command has while it waits for the response, and a parent while its container runs. " +
-			"check_http and tini are those of Debian's packages monitoring-plugins-basic and tini.",
+		Text: "A command that makes one HTTP probe, and the parent process of a container of pods/local. " +
+			"CPU and time are of a process from start to end, the median of 40; the parent starts sleep and ends it. " +
+			"Memory is measured while the command waits for the response, and while the container runs. " +
+			"check_http and tini are from Debian's monitoring-plugins-basic and tini.",
 		Columns: []Column{{"cpu-ms", "CPU ms"}, {"ms", "ms"}, {"anonymous-mb", "MB, anonymous"}, {"rss-mb", "MB, resident"}},
 		Goals: []Goal{
-			{Text: "one probe by a command: CPU ≤ 2 × check_http's", Figure: "cpu-ms", Subject: proberProbe, Over: checkHTTP, AtMost: 2},
-			{Text: "one probe by a command: ≤ 15 MB", Figure: "rss-mb", Subject: proberProbe, AtMost: 15},
-			{Text: "parent of a container: CPU ≤ 5 ms", Figure: "cpu-ms", Subject: shim, AtMost: 5},
-			{Text: "parent of a container: ≤ 1.5 MB of its own", Figure: "anonymous-mb", Subject: shim, AtMost: 1.5},
+			{Text: "command: CPU ≤ 2 × check_http's", Figure: "cpu-ms", Subject: proberProbe, Over: checkHTTP, AtMost: 2},
+			{Text: "command: ≤ 15 MB", Figure: "rss-mb", Subject: proberProbe, AtMost: 15},
+			{Text: "parent: CPU ≤ 5 ms", Figure: "cpu-ms", Subject: shim, AtMost: 5},
+			{Text: "parent: ≤ 1.5 MB of its own", Figure: "anonymous-mb", Subject: shim, AtMost: 1.5},
 		},
-		Why: "prober-probe: a Go program that prints a word takes 0.9 ms, and one that only links the built-in handlers 2.6. " +
-			"Half of that is the initialization of k8s.io/api, whose types the config of a probe has, and of grpc-go, and the page faults of 21 MB: " +
-			"k8s.io/apimachinery looks methods up by name, so that the linker keeps those of all types.",
+		Why: "prober-probe: a Go program that prints a word takes 0.9 ms, one that only links the built-in handlers 2.6. " +
+			"Half of that is the initialization of k8s.io/api (the types of a probe's config) and of grpc-go, and the page faults of 21 MB: " +
+			"k8s.io/apimachinery looks methods up by name, so the linker keeps the methods of all types.",
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {
 				for _, subject := range []string{proberProbe, checkHTTP, proberHTTP, shim, tini} {
