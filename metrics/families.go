@@ -79,7 +79,7 @@ var (
 	})
 	probePaused = family.New(Family{
 		Name: "prober_paused", Type: Gauge,
-		Help:   "1 for each paused probe, also behind another gate; no series for other probes.",
+		Help:   "1 for each probe that a command or the API has paused, also behind another gate. Other probes, and probes that a manifest pauses, have no series.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
 		Alert:  "1 for a day: somebody has forgotten to resume a probe.",
 	})

@@ -1,6 +1,9 @@
 package api
 
-import "cmp"
+import (
+	"cmp"
+	"time"
+)
 
 // States are the values by which probes are counted and selected: the states, and [Paused].
 var States = []string{"success", "warning", "failure", "unknown", Paused}
@@ -28,14 +31,14 @@ func (p *ProbeStatus) Word() string {
 }
 
 // Activity returns why the probe makes no attempts, or "active" if it makes attempts. For a pause, it
-// includes its reason and its end in a layout of package time.
-func (p *ProbeStatus) Activity(layout string) string {
+// includes its reason and its end, in a layout of package time and a time zone.
+func (p *ProbeStatus) Activity(layout string, zone *time.Location) string {
 	if !p.Paused {
 		return cmp.Or(p.Gate, "active")
 	}
 	text := Paused
 	if !p.PausedUntil.IsZero() {
-		text += " until " + p.PausedUntil.Local().Format(layout)
+		text += " until " + p.PausedUntil.In(zone).Format(layout)
 	}
 	if p.PauseReason != "" {
 		text += ": " + p.PauseReason

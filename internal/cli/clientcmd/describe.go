@@ -70,7 +70,7 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	}
 	field("State", line(p.Now()+since))
 	field("Decided", fmt.Sprintf("%s (%s)", line(p.Result), runText(p)))
-	field("Gate", line(p.Activity(time.RFC3339)))
+	field("Gate", line(p.Activity(time.RFC3339, time.Local)))
 	if p.PausedBy != "" {
 		field("Paused by", line(p.PausedBy))
 	}

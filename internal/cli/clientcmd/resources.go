@@ -106,7 +106,7 @@ func probeItem(p *api.ProbeStatus) item {
 	return item{
 		name: strings.Join([]string{p.Pod, p.Container, p.Kind}, "/"), namespace: p.Namespace, pod: p.Pod, object: p,
 		cells: []string{
-			p.Pod, p.Container, p.Kind, p.Handler, p.Word(), last, fmt.Sprint(p.Run), age, next, p.Spec.Period, took, p.Activity(time.RFC3339), p.Target, output,
+			p.Pod, p.Container, p.Kind, p.Handler, p.Word(), last, fmt.Sprint(p.Run), age, next, p.Spec.Period, took, p.Activity(time.RFC3339, time.Local), p.Target, output,
 		},
 	}
 }

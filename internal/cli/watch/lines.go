@@ -56,7 +56,7 @@ func writeLine(out io.Writer, c *Change, seen map[string]string) error {
 		delete(seen, key)
 		state = []string{"removed"}
 	case p.Paused:
-		state = append(state, message(p))
+		state = append(state, message(p, time.RFC3339, time.UTC))
 	case p.Last != nil:
 		at = p.Last.Time
 		if p.Last.Result != p.Now() {
@@ -86,5 +86,5 @@ func said(p *api.ProbeStatus) string {
 	if p.Paused || p.Last == nil {
 		return ""
 	}
-	return explain.OneLine(message(p))
+	return explain.OneLine(message(p, time.RFC3339, time.UTC))
 }

@@ -252,7 +252,7 @@ func (r *row) matches(words []string) bool {
 		return true
 	}
 	p := &r.probe
-	text := strings.ToLower(strings.Join([]string{p.Namespace, "/", p.Pod, "/", p.Container, " ", p.Kind, " ", p.Handler, " ", p.Now(), " ", message(p)}, ""))
+	text := strings.ToLower(strings.Join([]string{p.Namespace, "/", p.Pod, "/", p.Container, " ", p.Kind, " ", p.Handler, " ", p.Now(), " ", message(p, time.TimeOnly, time.Local)}, ""))
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 

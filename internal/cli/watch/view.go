@@ -146,7 +146,7 @@ func (m *Model) columns() []column {
 			columns = append(columns, fixed[i])
 		}
 	}
-	return append(columns, column{"MESSAGE", max(left, 0), false, func(_ *Model, r *row) string { return message(&r.probe) }})
+	return append(columns, column{"MESSAGE", max(left, 0), false, func(_ *Model, r *row) string { return message(&r.probe, time.TimeOnly, time.Local) }})
 }
 
 func (m *Model) rowView(columns []column, r *row, current bool) string {
@@ -180,11 +180,12 @@ func (m *Model) name(r *row) string {
 	return name
 }
 
-// message returns the reason for which a probe makes no attempts, or the message of the last attempt.
-func message(p *api.ProbeStatus) string {
+// message returns the reason for which a probe makes no attempts, or the message of the last attempt. layout and zone are
+// for the end of a pause.
+func message(p *api.ProbeStatus, layout string, zone *time.Location) string {
 	switch {
 	case p.Paused, p.Gate != "":
-		return p.Activity(time.TimeOnly)
+		return p.Activity(layout, zone)
 	case p.Last != nil:
 		return cmp.Or(p.Last.Error, p.Last.Output)
 	default:
