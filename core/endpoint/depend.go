@@ -1,6 +1,9 @@
 package endpoint
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // cycle returns an error if dependsOn would make key depend on itself.
 func (s *Set[K]) cycleLocked(key K, dependsOn []K) error {
@@ -18,12 +21,7 @@ func (s *Set[K]) cycleLocked(key K, dependsOn []K) error {
 		if e == nil {
 			return false
 		}
-		for _, d := range e.cfg.DependsOn {
-			if walk(d) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(e.cfg.DependsOn, walk)
 	}
 	for _, d := range dependsOn {
 		if walk(d) {

@@ -130,11 +130,11 @@ func (e *Endpoint[K]) checkOne(i int) error {
 	case c.Unhealthy != 0 && c.Unhealthy < time.Millisecond, c.Undecided != 0 && c.Undecided < time.Millisecond:
 		return invalid(field("Unhealthy"), "must be 0, or 1ms at least")
 	}
-	if err := c.Push.check(); err != nil {
-		return invalid(field("Push"), "%v", err)
+	if problem := c.Push.check(); problem != "" {
+		return invalid(field("Push"), "%s", problem)
 	}
-	if err := c.Passive.check(); err != nil {
-		return invalid(field("Passive"), "%v", err)
+	if problem := c.Passive.check(); problem != "" {
+		return invalid(field("Passive"), "%s", problem)
 	}
 	if p := c.Passive; p != nil && p.UntilCheck != "" &&
 		!slices.ContainsFunc(e.Checks, func(o Check) bool { return o.Name == p.UntilCheck && o.Probe != nil }) {

@@ -135,7 +135,7 @@ func TestTTLExpiresExactly(t *testing.T) {
 		expect(t, s, "job", states.Success, "")
 		time.Sleep(30*time.Second - 1)
 		expect(t, s, "job", states.Success, "")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(t, s, "job", states.Failure, "ttl: no report for 30s")
 		if err := s.Report("job", "ttl", probe.Outcome{Result: probe.Warning, Output: "disk is filling"}); err != nil {
 			t.Fatal(err)
@@ -173,7 +173,7 @@ func TestScheduleOverChangeOfClock(t *testing.T) {
 		expect(t, s, "backup", states.Success, "")
 		time.Sleep(2*time.Hour - 1) // the job runs at 1:00 UTC, when the clock goes to 4:00
 		expect(t, s, "backup", states.Success, "")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(t, s, "backup", states.Failure, "job: no report for the time 2024-03-31 04:00 EEST")
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -189,7 +189,7 @@ func TestRunThatHangsFails(t *testing.T) {
 		}
 		time.Sleep(time.Hour - 1)
 		expect(t, s, "backup", states.Success, "")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(t, s, "backup", states.Failure, "job: has run for 1h0m0s without a report")
 		if err := s.Report("backup", "job", probe.Outcome{Result: probe.Success}); err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func TestPushStateOutlivesSet(t *testing.T) {
 		put(t, s, "job", Endpoint[string]{Checks: []Check{{Name: "ttl", Push: &Push{TTL: 30 * time.Second, Last: last}}}})
 		time.Sleep(10*time.Second - 1)
 		expect(t, s, "job", states.Unknown, "ttl")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(t, s, "job", states.Failure, "no report for 30s")
 	})
 }
@@ -251,7 +251,7 @@ func TestFailuresInStartPeriodDoNotCount(t *testing.T) {
 		expect(t, s, "quick", states.Failure, "http: it is failure")
 		time.Sleep(5*time.Second - 1)
 		expect(t, s, "slow", states.Unknown, "http: it is failure")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(t, s, "slow", states.Failure, "http: it is failure")
 	})
 }
@@ -282,12 +282,12 @@ func TestConsecutiveFailuresEject(t *testing.T) {
 		expect(t, s, "a", states.Failure, "traffic: ejected after 5 failures in a row")
 		time.Sleep(30*time.Second - 1)
 		expect(t, s, "a", states.Failure, "ejected")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(t, s, "a", states.Success, "")
 		observe(t, s, "a", false, 5)
 		time.Sleep(60*time.Second - 1)
 		expect(t, s, "a", states.Failure, "ejected")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(t, s, "a", states.Success, "")
 		time.Sleep(10 * time.Minute)
 		observe(t, s, "a", false, 5)

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"errors"
 	"time"
 )
 
@@ -22,20 +21,20 @@ type Passive struct {
 	UntilCheck string
 }
 
-func (p *Passive) check() error {
+func (p *Passive) check() (problem string) {
 	switch {
 	case p == nil:
-		return nil
+		return ""
 	case p.Consecutive < 0 || p.Least < 0 || p.Base < 0 || p.Longest < 0:
-		return errors.New("Consecutive, Least, Base and Longest must not be negative")
+		return "Consecutive, Least, Base and Longest must not be negative"
 	case p.Consecutive == 0 && p.Ratio == 0:
-		return errors.New("Consecutive or Ratio must be set")
+		return "Consecutive or Ratio must be set"
 	case !(p.Ratio >= 0 && p.Ratio <= 1):
-		return errors.New("Ratio must be from 0 to 1")
+		return "Ratio must be from 0 to 1"
 	case (p.Ratio > 0) != (p.Window > 0):
-		return errors.New("Ratio and Window must be set together")
+		return "Ratio and Window must be set together"
 	}
-	return nil
+	return ""
 }
 
 // Pool bounds the ejections among the endpoints that name it.

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"errors"
 	"time"
 )
 
@@ -25,16 +24,16 @@ type PushState struct {
 	Started time.Time // the start of a run without a report yet; zero if there is none
 }
 
-func (p *Push) check() error {
+func (p *Push) check() (problem string) {
 	switch {
 	case p == nil:
-		return nil
+		return ""
 	case (p.TTL != 0) == (p.Schedule != nil):
-		return errors.New("exactly one of TTL and Schedule must be set")
+		return "exactly one of TTL and Schedule must be set"
 	case p.TTL < 0 || p.Grace < 0 || p.MaxRun < 0:
-		return errors.New("TTL, Grace and MaxRun must not be negative")
+		return "TTL, Grace and MaxRun must not be negative"
 	case p.Schedule == nil && p.Grace != 0:
-		return errors.New("Grace is only for a Schedule")
+		return "Grace is only for a Schedule"
 	}
 	return p.Thresholds.check()
 }

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"errors"
 	"math/bits"
 
 	"github.com/daeace23/prober/core/states"
@@ -15,16 +14,16 @@ type Thresholds struct {
 	Of int
 }
 
-func (t *Thresholds) check() error {
+func (t *Thresholds) check() (problem string) {
 	switch {
 	case t.Successes < 0 || t.Failures < 0 || t.Of < 0 || t.Of > 64:
-		return errors.New("thresholds must be from 0, and Of at most 64")
+		return "thresholds must be from 0, and Of at most 64"
 	case t.Of != 0 && (t.Failures == 0 || t.Failures > t.Of):
-		return errors.New("Failures must be from 1 to Of")
+		return "Failures must be from 1 to Of"
 	case t.Of != 0 && t.Successes != 0:
-		return errors.New("Successes is not used beside Of")
+		return "Successes is not used beside Of"
 	}
-	return nil
+	return ""
 }
 
 // streak has the last results of a check.
