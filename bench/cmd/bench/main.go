@@ -16,8 +16,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -55,6 +57,7 @@ type options struct {
 	records   string
 	page      string
 	profiles  string
+	peers     map[string]string
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -70,6 +73,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&o.records, "records", "records", "folder of the records")
 	flags.StringVar(&o.page, "page", "../docs/performance.md", `the page to write; "" writes none`)
 	flags.StringVar(&o.profiles, "profiles", "", "folder for processor and heap profiles of managers under load; the figures are shown, but not recorded")
+	o.peers = make(map[string]string)
+	flags.Func("peer", "NAME=PATH of another prober, which the scenario targets measures too: cloudprober or blackbox_exporter; may be repeated", func(text string) error {
+		name, path, ok := strings.Cut(text, "=")
+		if !ok || path == "" {
+			return errors.New("must be NAME=PATH")
+		}
+		o.peers[name] = path
+		return scenario.CheckPeers(o.peers)
+	})
 	if err := flags.Parse(args); err != nil {
 		return flag.ErrHelp
 	}
@@ -141,7 +153,7 @@ func (o *options) measure(ctx context.Context, store record.Store, stdout, stder
 // one measures a scenario. It prints each run as a line of JSON on stdout.
 func (o *options) one(ctx context.Context, s *scenario.Scenario, stdout, stderr io.Writer) (_ *record.Record, err error) {
 	r := &record.Record{Scenario: s.Name, Command: o.command(s), Machine: measure.ThisMachine(), Start: time.Now().Round(time.Second)}
-	env := &scenario.Env{Seconds: s.Seconds, Rounds: s.Rounds, Probes: o.probes, Profiles: o.profiles}
+	env := &scenario.Env{Seconds: s.Seconds, Rounds: s.Rounds, Probes: o.probes, Profiles: o.profiles, Peers: o.peers}
 	if o.seconds > 0 {
 		env.Seconds = o.seconds
 	}
@@ -197,6 +209,11 @@ func (o *options) command(s *scenario.Scenario) string {
 	}{{"seconds", o.seconds}, {"rounds", o.rounds}, {"probes", o.probes}} {
 		if f.value > 0 {
 			fmt.Fprintf(&text, " -%s %d", f.name, f.value)
+		}
+	}
+	if s.Name == "targets" {
+		for _, name := range slices.Sorted(maps.Keys(o.peers)) {
+			fmt.Fprintf(&text, " -peer %s=PATH", name)
 		}
 	}
 	return text.String()

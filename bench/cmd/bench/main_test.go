@@ -34,7 +34,7 @@ func TestScenarioWithRecordIsSkipped(t *testing.T) {
 	if err != nil || len(r.Runs) != 2 || !strings.HasSuffix(r.Command, "-scenario reader -seconds 1 -rounds 1 -probes 100") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), r.Command) {
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "`reader -seconds 1 -rounds 1 -probes 100`") {
 		t.Errorf("the page does not have the command: %v\n%s", err, text)
 	}
 	stdout.Reset()
@@ -97,5 +97,14 @@ func TestList(t *testing.T) {
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"-list"}, &out, &out); err != nil || strings.Count(out.String(), "\n") != len(scenario.All()) {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+func TestPeerMustBeKnown(t *testing.T) {
+	for value, want := range map[string]string{"gatus=/bin/true": `unknown peer "gatus"; known: blackbox_exporter, cloudprober`, "cloudprober": "must be NAME=PATH"} {
+		var stdout, stderr bytes.Buffer
+		if err := run(t.Context(), []string{"-peer", value, "-scenario", "none"}, &stdout, &stderr); err == nil || !strings.Contains(stderr.String(), want) {
+			t.Errorf("-peer %s: %v\n%s", value, err, stderr.String())
+		}
 	}
 }

@@ -104,7 +104,8 @@ NAME is in the goals, and in a section if it is not its heading, with the begin 
 - Managers alternate, each in a process of its own. A pod has two containers with probes of all three kinds; startup probes make no attempts, since the containers have started. The commands of exec probes do nothing. Metrics are on, the history is off. "prober group" is core/group, without Kubernetes: a task for each container. Its handler, and each of ` + "`million`" + `, does nothing.
 - Lag is from the due time of an attempt to its begin. The most punctual attempt of a probe counts as punctual. An attempt that has not begun 2 s after the end is lost, and later than all others. "By its schedule" assumes no due time: it is the bucket of prober_schedule_lag_seconds. Goals for lag and jitter include the window of 10 ms.
 
-Not measured: cloudprober and blackbox_exporter, whose modules could not be fetched, and the exec of a container runtime.
+Not measured: cloudprober, whose module could not be fetched, and the exec of a container runtime.
+` + "`-peer cloudprober=PATH` and `-peer blackbox_exporter=PATH`" + ` add these programs to the scenario targets.
 Elsewhere: [the status page with 10,000 probes](performance/page.md), and [` + "`prober node`" + ` on a node of Kubernetes](performance/kubernetes.md), beside the kubelet.
 `
 

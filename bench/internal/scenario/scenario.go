@@ -73,6 +73,8 @@ type Env struct {
 	Seconds int
 	Rounds  int
 	Probes  int // maximum number of probes of a load, for a quick run; 0: no limit
+	// Peers are programs of others by name; see [CheckPeers].
+	Peers map[string]string
 	// Profiles is the folder for profiles of managers under load; "": none.
 	Profiles string
 	Emit     func(record.Run)     // records a run

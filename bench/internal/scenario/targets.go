@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/daeace23/prober/bench/internal/child"
@@ -35,7 +36,8 @@ func targets() Scenario {
 		Ratio:   "cpu-us", Peer: load.Kubelet,
 		Goals: append(goals, Goal{Text: "prober: ≤ 20 MB above idle", Figure: "run-mb", Subject: load.Prober, AtMost: 20}, Goal{Text: "prober run: ≤ 30 MB in all", Figure: "rss-mb", Subject: proberRun, AtMost: 30}),
 		Run: func(ctx context.Context, e *Env) error {
-			return e.targets(ctx, e.probeTargets, load.Kubelet, load.Prober, proberRun)
+			subjects := append([]string{load.Kubelet, load.Prober, proberRun}, slices.Sorted(maps.Keys(e.Peers))...)
+			return e.targets(ctx, e.probeTargets, subjects...)
 		},
 	}
 }
@@ -92,6 +94,9 @@ func (e *Env) embedded(ctx context.Context, r load.Request, server *target.Serve
 }
 
 func (e *Env) probeTargets(ctx context.Context, subject string, server *target.Server, n int) (map[string]record.Number, error) {
+	if _, ok := e.Peers[subject]; ok {
+		return e.probeByPeer(ctx, subject, server, n)
+	}
 	if subject != proberRun {
 		return e.embedded(ctx, load.Request{Subject: subject, Probes: n}, server)
 	}
