@@ -7,14 +7,8 @@ import (
 	"time"
 )
 
-// Schedule says when a pushed check is expected.
-type Schedule interface {
-	// Next returns the first time after t, or the zero time if there is none.
-	Next(t time.Time) time.Time
-}
-
-// cron is a schedule in the five fields of crontab(5).
-type cron struct {
+// Schedule says when a pushed check is expected, in the five fields of crontab(5). [ParseCron] makes it.
+type Schedule struct {
 	minute, hour, dom, month, dow uint64 // bits by value
 	anyDom, anyDow                bool   // the field begins with *
 	wild                          bool   // minute or hour begins with *: the schedule goes by the time that passes
@@ -40,7 +34,7 @@ var shorthands = map[string]string{
 // When the clock is put forward or back, a schedule behaves as Debian's cron does: with a fixed hour and minute, a time
 // that is skipped comes when the clock has been put forward, and one that is repeated comes once. With * in the hour or
 // the minute a schedule goes by the time that passes.
-func ParseCron(text string, loc *time.Location) (Schedule, error) {
+func ParseCron(text string, loc *time.Location) (*Schedule, error) {
 	if loc == nil {
 		loc = time.UTC
 	}
@@ -52,7 +46,7 @@ func ParseCron(text string, loc *time.Location) (Schedule, error) {
 	if len(fields) != 5 {
 		return nil, fmt.Errorf("cron schedule %.100q: must have five fields, and has %d", text, len(fields))
 	}
-	c := &cron{loc: loc}
+	c := &Schedule{loc: loc}
 	for i, f := range []struct {
 		name     string
 		bits     *uint64
@@ -130,9 +124,9 @@ func cronValue(text string, low, top int, names []string) (int, error) {
 
 func has(bits uint64, v int) bool { return bits&(1<<v) != 0 }
 
-func (c *cron) onDay(t time.Time) bool {
-	dom, dow := has(c.dom, t.Day()), has(c.dow, int(t.Weekday()))
-	if c.anyDom || c.anyDow {
+func (s *Schedule) onDay(t time.Time) bool {
+	dom, dow := has(s.dom, t.Day()), has(s.dow, int(t.Weekday()))
+	if s.anyDom || s.anyDow {
 		return dom && dow
 	}
 	return dom || dow
@@ -141,27 +135,27 @@ func (c *cron) onDay(t time.Time) bool {
 // horizon bounds the search: 29 February may be eight years away, and its day of the week further.
 const horizon = 41 * 366 * 24 * time.Hour
 
-// Next implements [Schedule].
-func (c *cron) Next(t time.Time) time.Time {
-	if c.wild {
-		return c.nextElapsed(t)
+// Next returns the first time after t, or the zero time if there is none.
+func (s *Schedule) Next(t time.Time) time.Time {
+	if s.wild {
+		return s.nextElapsed(t)
 	}
-	return c.nextOnClock(t)
+	return s.nextOnClock(t)
 }
 
 // nextElapsed searches in the time that passes.
-func (c *cron) nextElapsed(t time.Time) time.Time {
+func (s *Schedule) nextElapsed(t time.Time) time.Time {
 	end := t.Add(horizon)
-	at := t.In(c.loc).Truncate(time.Minute).Add(time.Minute) // offsets are whole minutes since 1972
+	at := t.In(s.loc).Truncate(time.Minute).Add(time.Minute) // offsets are whole minutes since 1972
 	for at.Before(end) {
 		switch {
-		case !has(c.month, int(at.Month())):
-			at = later(at, time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, c.loc))
-		case !c.onDay(at):
-			at = later(at, time.Date(at.Year(), at.Month(), at.Day()+1, 0, 0, 0, 0, c.loc))
-		case !has(c.hour, at.Hour()):
+		case !has(s.month, int(at.Month())):
+			at = later(at, time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, s.loc))
+		case !s.onDay(at):
+			at = later(at, time.Date(at.Year(), at.Month(), at.Day()+1, 0, 0, 0, 0, s.loc))
+		case !has(s.hour, at.Hour()):
 			at = at.Add(time.Duration(60-at.Minute()) * time.Minute)
-		case !has(c.minute, at.Minute()):
+		case !has(s.minute, at.Minute()):
 			at = at.Add(time.Minute)
 		default:
 			return at
@@ -179,24 +173,24 @@ func later(at, next time.Time) time.Time {
 }
 
 // nextOnClock searches on the face of the clock, and then finds when it shows that time.
-func (c *cron) nextOnClock(t time.Time) time.Time {
-	local := t.In(c.loc)
+func (s *Schedule) nextOnClock(t time.Time) time.Time {
+	local := t.In(s.loc)
 	// at is a time of the clock as if it were UTC, so that every day has 24 hours.
 	at := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), 0, 0, time.UTC)
-	if d := skipped(t, c.loc); d > 0 {
+	if d := skipped(t, s.loc); d > 0 {
 		at = at.Add(-d) // a time within what was skipped right before t was not yet due
 	}
 	for end := at.Add(horizon); at.Before(end); {
 		at = at.Add(time.Minute)
 		switch {
-		case !has(c.month, int(at.Month())):
+		case !has(s.month, int(at.Month())):
 			at = time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Minute)
-		case !c.onDay(at):
+		case !s.onDay(at):
 			at = time.Date(at.Year(), at.Month(), at.Day()+1, 0, 0, 0, 0, time.UTC).Add(-time.Minute)
-		case !has(c.hour, at.Hour()):
+		case !has(s.hour, at.Hour()):
 			at = at.Truncate(time.Hour).Add(time.Hour - time.Minute)
-		case has(c.minute, at.Minute()):
-			if found := shows(at, c.loc); found.After(t) {
+		case has(s.minute, at.Minute()):
+			if found := shows(at, s.loc); found.After(t) {
 				return found
 			}
 		}

@@ -10,7 +10,7 @@ type Push struct {
 	// TTL is the time after a report, or after Put, in which the next one must come. Exactly one of TTL and Schedule is set.
 	TTL time.Duration
 	// Schedule says when reports are due. Each must come within Grace.
-	Schedule Schedule
+	Schedule *Schedule
 	Grace    time.Duration
 	// MaxRun is the time in which a report must follow [Set.Started]; 0 means no limit.
 	MaxRun time.Duration
