@@ -3,6 +3,7 @@ package endpoint
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/daeace23/prober/core/group"
@@ -49,13 +50,10 @@ func (s *Set[K]) addProbes(next, old *entry[K]) error {
 			c.observed = before.observed
 		}
 		if p.Task == nil {
-			p.Task = s.task(next.key, c.cfg.Name)
+			p.Task = s.task(next, c.cfg.Name)
 		}
 		c.added = p
-		s.adding = c
-		err := s.group.Update(next.key, p)
-		s.adding = nil
-		if err != nil {
+		if err := s.addProbe(c); err != nil {
 			s.restoreProbes(next, old, i)
 			return err
 		}
@@ -68,6 +66,26 @@ func (s *Set[K]) addProbes(next, old *entry[K]) error {
 		return c == nil || c.cfg.Probe == nil
 	})
 	return nil
+}
+
+// addProbe adds or changes the probe of c. Its observer finds c by the subject of the task.
+func (s *Set[K]) addProbe(c *check[K]) error {
+	subject := c.added.Task.Subject
+	s.mu.Lock()
+	taken := s.adding[subject] != nil
+	if !taken {
+		s.adding[subject] = c
+	}
+	s.mu.Unlock()
+	if taken {
+		return fmt.Errorf("check %q: another check with the same Subject: %w", c.cfg.Name, ErrBusy)
+	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.adding, subject)
+	}()
+	return s.group.Update(c.entry.key, c.added)
 }
 
 // restoreProbes undoes what addProbes has done for the checks before n.
@@ -107,9 +125,11 @@ func sameHandler(a, b probe.Handler) (same bool) {
 type observer[K comparable] Set[K]
 
 // Observe implements [worker.Observer].
-func (o *observer[K]) Observe(worker.Info) worker.ProbeObserver {
+func (o *observer[K]) Observe(i worker.Info) worker.ProbeObserver {
 	t := &ticks[K]{set: (*Set[K])(o)}
-	if c := o.adding; c != nil {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.adding[i.Subject]; c != nil {
 		c.observed, t.check = t, c
 	}
 	return t

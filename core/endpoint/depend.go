@@ -1,12 +1,9 @@
 package endpoint
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
-// cycle returns an error if dependsOn would make key depend on itself.
-func (s *Set[K]) cycleLocked(key K, dependsOn []K) error {
+// cycleLocked reports whether dependsOn would make key depend on itself, and through which of them.
+func (s *Set[K]) cycleLocked(key K, dependsOn []K) (through K, ok bool) {
 	seen := make(map[K]bool)
 	var walk func(k K) bool
 	walk = func(k K) bool {
@@ -17,21 +14,20 @@ func (s *Set[K]) cycleLocked(key K, dependsOn []K) error {
 			return false
 		}
 		seen[k] = true
-		e := s.endpoints[k]
-		if e == nil {
-			return false
+		if e := s.endpoints[k]; e != nil && slices.ContainsFunc(e.cfg.DependsOn, walk) {
+			return true
 		}
-		return slices.ContainsFunc(e.cfg.DependsOn, walk)
+		return slices.ContainsFunc(s.changing[k], walk)
 	}
 	for _, d := range dependsOn {
 		if walk(d) {
-			return invalid("DependsOn", "%v depends on this endpoint", d)
+			return d, true
 		}
 	}
-	return nil
+	return through, false
 }
 
-// link adds e to the dependents of what it depends on, also of keys that have no endpoint yet.
+// linkLocked adds e to the dependents of what it depends on, also of keys that have no endpoint yet.
 func (s *Set[K]) linkLocked(e *entry[K]) {
 	for _, d := range e.cfg.DependsOn {
 		if s.dependents[d] == nil {
@@ -51,13 +47,11 @@ func (s *Set[K]) unlinkLocked(e *entry[K]) {
 }
 
 // blockerLocked returns the first endpoint that e depends on and that is failing, or unknown for another one's failure.
-func (s *Set[K]) blockerLocked(e *entry[K]) (key K, ok bool) {
+func (s *Set[K]) blockerLocked(e *entry[K]) (blocker *entry[K], ok bool) {
 	for _, d := range e.cfg.DependsOn {
 		if o := s.endpoints[d]; o != nil && o.down() {
-			return d, true
+			return o, true
 		}
 	}
-	return key, false
+	return nil, false
 }
-
-func blockedText(key any) string { return fmt.Sprintf("depends on %v, which fails", key) }

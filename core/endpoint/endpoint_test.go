@@ -16,6 +16,7 @@ import (
 
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -396,7 +397,9 @@ func TestFailureOfDependencyIsUnknown(t *testing.T) {
 		report(t, s, "database", probe.Success)
 		expect(t, s, "shop", states.Failure, "push: failure")
 		expect(t, s, "page", states.Unknown, "depends on shop, which fails")
-		s.Remove("shop")
+		if err := s.Remove("shop"); err != nil {
+			t.Fatal(err)
+		}
 		expect(t, s, "page", states.Failure, "push: failure")
 	})
 }
@@ -482,7 +485,9 @@ func TestSubscribeMergesChangesOfSlowReader(t *testing.T) {
 		report(t, s, "a", probe.Failure)
 		next <- struct{}{}
 		synctest.Wait()
-		s.Remove("a")
+		if err := s.Remove("a"); err != nil {
+			t.Error(err)
+		}
 		next <- struct{}{}
 		synctest.Wait()
 		close(next)
@@ -622,4 +627,84 @@ func TestShutdownEndsReaders(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// calls is a handler whose Release calls a set.
+type calls struct {
+	scripted
+	release func()
+}
+
+// Release implements [probe.Releaser].
+func (c *calls) Release() { c.release() }
+
+// watcher is an observer that calls a set when a probe is added and when it ends.
+type watcher struct{ call func() }
+
+func (w *watcher) Observe(worker.Info) worker.ProbeObserver {
+	w.call()
+	return w
+}
+func (*watcher) Tick(*worker.Tick)              {}
+func (*watcher) Skipped(worker.SkipReason, int) {}
+func (w *watcher) Close()                       { w.call() }
+
+// What a set calls may call all of its methods.
+func TestCallbacksMayCallSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *Set[string]
+		var errs []error
+		call := func() {
+			if s == nil {
+				return
+			}
+			s.Status("a")
+			s.Usable("")
+			s.Keys()
+			_ = s.Report("other", "push", probe.Outcome{Result: probe.Success})
+			_ = s.Force("other", Forced{Mode: Drained})
+			errs = append(errs, s.Remove("a"), s.Put("other", Endpoint[string]{Checks: pushed("push")}), s.Remove("third"))
+		}
+		s, err := New[string](Config{Group: group.Config{Observers: []worker.Observer{&watcher{call}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, s, "a", Endpoint[string]{Checks: []Check{{Name: "http", Probe: &group.Probe{Handler: &calls{release: call}, Spec: spec}}}})
+		if err := s.Remove("a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(errs) < 6 || !errors.Is(errs[0], ErrBusy) || errs[1] != nil || errs[2] != nil {
+			t.Errorf("the calls had the errors %v", errs)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Concurrent changes of several endpoints with cycles in wait leave none.
+func TestConcurrentPutsMakeNoCycle(t *testing.T) {
+	for range 50 {
+		s, err := New[int](Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var puts sync.WaitGroup
+		var refused atomic.Int32
+		for i := range 3 {
+			puts.Go(func() {
+				if err := s.Put(i, Endpoint[int]{Checks: pushed("push"), DependsOn: []int{(i + 1) % 3}}); err != nil {
+					refused.Add(1)
+				}
+			})
+		}
+		puts.Wait()
+		if refused.Load() != 1 {
+			t.Fatalf("%d of three endpoints in a circle were refused, want 1", refused.Load())
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

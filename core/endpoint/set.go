@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -20,7 +21,10 @@ import (
 // Errors of the methods of a [Set].
 var (
 	ErrNotFound = errors.New("no such endpoint or check")
-	ErrClosed   = group.ErrClosed
+	// ErrBusy is returned by Put and Remove while another one of them changes the same endpoint, as when a callback of the
+	// first calls the second.
+	ErrBusy   = errors.New("the endpoint is being changed")
+	ErrClosed = group.ErrClosed
 )
 
 // Config configures a [Set]. The zero value works.
@@ -30,15 +34,15 @@ type Config struct {
 	Pools map[string]Pool
 }
 
-// Set owns endpoints. It is safe for concurrent use. Its methods, except [Set.Shutdown], do not wait for attempts.
+// Set owns endpoints. It is safe for concurrent use. Its methods, except [Set.Shutdown], do not wait for attempts. They call
+// handlers, observers and publishers with no lock held.
 type Set[K comparable] struct {
 	group *group.Group[K]
 	pools map[string]*pool
 
-	putting sync.Mutex // serializes Put and Remove
-	adding  *check[K]  // whose probe Put adds; guarded by putting
-
 	mu         sync.Mutex
+	changing   map[K][]K                     // endpoints that Put or Remove changes, and what they will depend on
+	adding     map[results.Subject]*check[K] // whose probes are being added
 	endpoints  map[K]*entry[K]
 	dependents map[K]map[*entry[K]]struct{}
 	readers    map[*reader[K]]struct{}
@@ -58,6 +62,7 @@ type pool struct {
 type entry[K comparable] struct {
 	set    *Set[K]
 	key    K
+	name   string // the key as text
 	cfg    Endpoint[K]
 	checks []check[K]
 
@@ -107,7 +112,7 @@ func (m ForcedMode) String() string {
 func New[K comparable](cfg Config) (*Set[K], error) {
 	s := &Set[K]{
 		pools: make(map[string]*pool), endpoints: make(map[K]*entry[K]), dependents: make(map[K]map[*entry[K]]struct{}),
-		readers: make(map[*reader[K]]struct{}), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		changing: make(map[K][]K), adding: make(map[results.Subject]*check[K]), readers: make(map[*reader[K]]struct{}), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	for name, p := range cfg.Pools {
 		if !(p.MaxEjected >= 0 && p.MaxEjected <= 1) || !(p.Panic <= 1) {
@@ -137,19 +142,12 @@ func (s *Set[K]) Put(key K, e Endpoint[K]) error {
 	if err := e.check(key, pools); err != nil {
 		return fmt.Errorf("endpoint %v: %w", key, err)
 	}
-	s.putting.Lock()
-	defer s.putting.Unlock()
-	now := time.Now()
-	s.mu.Lock()
-	err := s.cycleLocked(key, e.DependsOn)
-	if s.closed {
-		err = ErrClosed
-	}
-	old := s.endpoints[key]
-	s.mu.Unlock()
+	old, err := s.begin(key, e.DependsOn)
 	if err != nil {
 		return fmt.Errorf("endpoint %v: %w", key, err)
 	}
+	defer s.done(key)
+	now := time.Now()
 	next := s.newEntry(key, e, old, now)
 	if err := s.addProbes(next, old); err != nil {
 		return fmt.Errorf("endpoint %v: %w", key, err)
@@ -178,9 +176,37 @@ func (s *Set[K]) Put(key K, e Endpoint[K]) error {
 	return nil
 }
 
+// begin reserves an endpoint for a change, and returns its present entry.
+func (s *Set[K]) begin(key K, dependsOn []K) (old *entry[K], err error) {
+	s.mu.Lock()
+	_, busy := s.changing[key]
+	closed := s.closed
+	through, cycle := s.cycleLocked(key, dependsOn)
+	if !busy && !closed && !cycle {
+		s.changing[key] = dependsOn
+	}
+	old = s.endpoints[key]
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return nil, ErrClosed
+	case busy:
+		return nil, ErrBusy
+	case cycle:
+		return nil, invalid("DependsOn", "%v depends on this endpoint", through)
+	}
+	return old, nil
+}
+
+func (s *Set[K]) done(key K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.changing, key)
+}
+
 // newEntry returns an entry of key with the checks of e, and what the same checks of old know.
 func (s *Set[K]) newEntry(key K, e Endpoint[K], old *entry[K], now time.Time) *entry[K] {
-	next := &entry[K]{set: s, key: key, cfg: e, checks: make([]check[K], len(e.Checks)), state: e.Initial, since: now, deadline: -1}
+	next := &entry[K]{set: s, key: key, name: fmt.Sprint(key), cfg: e, checks: make([]check[K], len(e.Checks)), state: e.Initial, since: now, deadline: -1}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range e.Checks {
@@ -200,22 +226,29 @@ func (s *Set[K]) newEntry(key K, e Endpoint[K], old *entry[K], now time.Time) *e
 	return next
 }
 
-// Remove removes an endpoint and its checks. Endpoints that depend on it no longer do.
-func (s *Set[K]) Remove(key K) {
-	s.putting.Lock()
-	defer s.putting.Unlock()
+// Remove removes an endpoint and its checks. Endpoints that depend on it no longer do. The error is [ErrBusy].
+func (s *Set[K]) Remove(key K) error {
+	_, err := s.begin(key, nil)
+	if errors.Is(err, ErrClosed) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("endpoint %v: %w", key, err)
+	}
+	defer s.done(key)
 	s.group.Remove(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.endpoints[key]
 	if e == nil {
-		return
+		return nil
 	}
 	s.dropLocked(e)
 	delete(s.endpoints, key)
 	now := time.Now()
 	s.emitLocked(&Change[K]{Key: key, From: e.state, Time: now, Removed: true})
 	s.evaluateDependentsLocked(key, now)
+	return nil
 }
 
 // dropLocked takes e out of everything but the map of endpoints.
@@ -283,7 +316,7 @@ func (s *Set[K]) evaluateLocked(e *entry[K], now time.Time, first bool) {
 	blocked, reason := false, e.explain(state, deciding)
 	if state == states.Failure {
 		if blocker, ok := s.blockerLocked(e); ok {
-			state, blocked, reason = states.Unknown, true, blockedText(blocker)
+			state, blocked, reason = states.Unknown, true, "depends on "+blocker.name+", which fails"
 		}
 	}
 	usable := state == states.Success || state == states.Warning
@@ -529,14 +562,14 @@ func (s *Set[K]) allowsEjectionLocked(e *entry[K]) bool {
 	return p == nil || p.ejected+1 <= max(1, int(math.Floor(p.MaxEjected*float64(p.size)+1e-9)))
 }
 
-// task returns the task of a check that has none.
-func (s *Set[K]) task(key K, name string) *worker.Task {
+// task returns the task of a check that has none. Its Subject is unique.
+func (s *Set[K]) task(e *entry[K], name string) *worker.Task {
 	s.mu.Lock()
 	s.sequence++
 	n := s.sequence
 	s.mu.Unlock()
-	t := new(worker.Task)
-	t.Subject.Container = name
-	t.SetState(worker.Running(fmt.Sprintf("%v/%s/%d", key, name, n), time.Now()))
+	id := fmt.Sprintf("%s/%s/%d", e.name, name, n)
+	t := &worker.Task{Subject: results.Subject{Pod: e.name, PodUID: id, Container: name}}
+	t.SetState(worker.Running(id, time.Now()))
 	return t
 }
