@@ -216,7 +216,7 @@ var (
 	})
 	pluginLimits = family.New(Family{
 		Name: "prober_plugin_limit_hits_total", Type: Counter,
-		Help:   "Runs in which a plugin reached a limit. For `calls` and `idle`: instances that were renewed.",
+		Help:   "Runs in which a plugin reached a limit. For `calls`: instances that were replaced. For `idle`: instances that were closed.",
 		Labels: []Label{pluginLabel, {Name: "limit", About: "a limit, as `prober plugin inspect` names it"}},
 		Alert:  "`memory`, `totalMemory` or `instances` grows: raise the limit, or find what the plugin uses it for.",
 	})

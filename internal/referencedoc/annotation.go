@@ -25,7 +25,7 @@ var probeFields = []field{
 	{"plugin.target.unix", "path of a unix socket, in place of host and port", ""},
 	{"plugin.config", "configuration by the plugin's own schema: `prober plugin inspect` shows it. Strings may refer to [secrets](secure/secrets.md)", "`{}`"},
 	{"initialDelay", "time from the start of the container to the first attempt", ""},
-	{"period", "time between two ticks, at least `10ms`", ""},
+	{"period", "time between two ticks, at least `10ms`; with `prober node` at least [`kubernetes.minPeriod`](prober-yaml.md#kubernetes)", ""},
 	{"timeout", "time limit of an attempt, at least `10ms`", ""},
 	{"initialDelaySeconds", "`initialDelay` in whole seconds, as in Kubernetes", ""},
 	{"periodSeconds", "`period` in whole seconds", ""},

@@ -78,9 +78,9 @@ var (
 var (
 	nodePods = family.New(metrics.Family{
 		Name: "prober_node_pods", Type: metrics.Gauge,
-		Help:   "Pods of the node with the annotation `prober.dev/probes`. `invalid` ones have a probe that could not be started, and an event says why.",
+		Help:   "Pods of the node with the annotation `prober.dev/probes`. `invalid` ones ask for something that cannot be done; the event `ProbeInvalid` says what.",
 		Labels: []metrics.Label{{Name: "state", Values: []string{"valid", "invalid"}}},
-		Alert:  "`invalid` is above 0 for some minutes: a rollout has a wrong annotation.",
+		Alert:  "`invalid` is above 0 for some minutes: an annotation is wrong, or asks for something that this agent lacks or refuses.",
 	})
 	nodePatches = family.New(metrics.Family{
 		Name: "prober_node_patches_total", Type: metrics.Counter,
