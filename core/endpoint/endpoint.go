@@ -6,7 +6,7 @@
 // on others: while one of those fails, it is unknown rather than failed.
 //
 //	set, err := endpoint.New[string](endpoint.Config{})
-//	err = set.Put("shop", endpoint.Endpoint{
+//	err = set.Put("shop", endpoint.Endpoint[string]{
 //		Rule: endpoint.Rule{Mode: endpoint.AtLeast, Min: 2},
 //		Checks: []endpoint.Check{
 //			{Name: "http", Probe: &group.Probe{Handler: h, Spec: spec}},

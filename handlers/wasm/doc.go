@@ -14,7 +14,8 @@
 //   - instance.run enters the guest; guest.World.Enter starts the watchdog that ends it with the context.
 //   - The guest calls the host functions of internal/guest. While one waits, the call releases its slot.
 //   - A dial goes through egress.Policy: decide.go allows or refuses each address after names were resolved.
-//   - At the deadline, a guest that waits is unwound; a guest that computes loses its instance.
+//   - At the deadline, a guest is unwound in the host call in which it waits or asks for fuel. A guest that
+//     cannot count fuel and computes loses its instance.
 //   - Call.Outcome returns the outcome of the guest's verdict and result document; kv is committed.
 //   - release resets the instance with memory.Image.Restore, or closes it.
 //   - The history class of the probe, prompt or slow, decides the share of its next attempt.

@@ -315,7 +315,7 @@ var packages = map[string]struct {
 	"internal/typecheck":   {},
 	"internal/referencedoc": {
 		ours:   []string{"config", "core/declared", "probe", "internal/cli", "internal/cli/command"},
-		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery"},
+		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/metricsdoc":   {ours: []string{"metrics", "metrics/agentmetrics"}},
 	"internal/openapidoc":   {ours: []string{"agent/api"}},

@@ -1,7 +1,9 @@
-// Referencedoc writes the pages of reference from the code: prober-yaml.md, annotation.md and flags.md.
+// Referencedoc writes the pages of reference from the code: prober-yaml.md, annotation.md and flags.md. It also writes
+// the lists of pages in the indexes of sections, from the front matter of the pages.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,7 +39,11 @@ func write(dir string) error {
 			return err
 		}
 	}
-	return nil
+	indexes, err := sections(dir)
+	for file, text := range indexes {
+		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o644))
+	}
+	return err
 }
 
 // head returns the beginning of a page.

@@ -36,6 +36,28 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 }
 
+// TestSectionsListTheirPages compares the lists in the indexes of sections with the front matter of the pages.
+func TestSectionsListTheirPages(t *testing.T) {
+	indexes, err := sections("../../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := 0
+	for file, want := range indexes {
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s is not current: run `make docs` (-want +got)\n%s", file, diff)
+		}
+		pages += strings.Count(want, "\n- [")
+	}
+	if len(indexes) < 10 || pages < 100 {
+		t.Errorf("%d sections have %d pages, want at least 10 and 100", len(indexes), pages)
+	}
+}
+
 // knownFields returns the fields that config knows in a mapping of prober.yaml, as the error of an unknown field
 // lists them. The mapping is in the place of MAPPING. There are none if a mapping is not allowed there.
 func knownFields(nested string) []string {

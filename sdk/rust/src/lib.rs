@@ -17,7 +17,7 @@
 //!
 //! The outcome is the verdict about the target. An error means that there is no verdict, and
 //! the host retries the attempt. The crate needs only the standard library, and builds with rustc 1.63
-//! for wasm32-wasi and wasm32-unknown-unknown.
+//! for wasm32-wasi (wasm32-wasip1 of later compilers) and wasm32-unknown-unknown.
 
 pub mod config;
 pub mod digest;

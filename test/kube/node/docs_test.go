@@ -19,7 +19,7 @@ import (
 func TestFirstGatePage(t *testing.T) {
 	c := bed.Up(t, bed.Node)
 	c.ImportProber(t)
-	tag := exec.Command("ctr", "--namespace=k8s.io", "images", "tag", "--force", bed.ProberImage, "registry.example.com/prober:0.1.0")
+	tag := exec.Command("ctr", "--namespace=k8s.io", "images", "tag", "--force", bed.ProberImage, "registry.example.com/prober:0.9.0")
 	if out, err := tag.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
