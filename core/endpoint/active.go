@@ -16,10 +16,13 @@ import (
 // active is the part of a check that has a Probe.
 type active[K comparable] struct {
 	observed *ticks[K]
-	restores *check[K] // the passive check whose ejection a success of this one ends; nil for none
-	added    group.Probe
-	period   time.Duration // the present one
+	restores *check[K]     // the passive check whose ejection a success of this one ends; nil for none
+	base     time.Duration // the period of the Spec
+	period   time.Duration // the present one, where it is not base
 }
+
+// inGroup is the Probe of a check whose probe the group has: it need not be kept twice.
+var inGroup = new(group.Probe)
 
 // fixed makes a handler comparable, so that a new period is not taken for a new handler.
 type fixed struct{ probe.Handler }
@@ -35,31 +38,20 @@ func (f *fixed) Probe(ctx context.Context, r probe.Request) (probe.Outcome, erro
 // addProbes adds and changes the probes of next, and removes those of old that next does not have. After an error the
 // probes of old run as before.
 func (s *Set[K]) addProbes(next, old *entry[K]) error {
+	var undo []func()
 	for i := range next.checks {
 		c := &next.checks[i]
 		if c.cfg.Probe == nil {
 			continue
 		}
-		p := *c.cfg.Probe
-		p.Kind, p.Handler = probe.Readiness, &fixed{p.Handler}
-		if before := s.activeNamed(old, c.cfg.Name); before != nil {
-			if sameHandler(before.added.Handler.(*fixed).Handler, c.cfg.Probe.Handler) {
-				p.Handler = before.added.Handler
+		back, err := s.addProbe(c, s.activeNamed(old, c.cfg.Name))
+		if err != nil {
+			for _, back := range undo {
+				back()
 			}
-			p.Task = cmp.Or(p.Task, before.added.Task)
-			c.observed = before.observed
-		}
-		if p.Task == nil {
-			p.Task = s.task(next, c.cfg.Name)
-		}
-		c.added = p
-		if err := s.addProbe(c); err != nil {
-			s.restoreProbes(next, old, i)
 			return err
 		}
-		if c.observed != nil {
-			c.observed.move(c)
-		}
+		undo = append(undo, back)
 	}
 	s.group.RemoveFunc(next.key, func(id group.ID[K]) bool {
 		c := next.checkNamed(id.Task)
@@ -68,9 +60,44 @@ func (s *Set[K]) addProbes(next, old *entry[K]) error {
 	return nil
 }
 
-// addProbe adds or changes the probe of c. Its observer finds c by the subject of the task.
-func (s *Set[K]) addProbe(c *check[K]) error {
-	subject := c.added.Task.Subject
+// addProbe adds the probe of c, or changes the one of before, the check that c replaces. It returns what undoes it.
+func (s *Set[K]) addProbe(c, before *check[K]) (undo func(), err error) {
+	id := s.id(c.entry.key, c.cfg.Name)
+	p := *c.cfg.Probe
+	p.Kind = probe.Readiness
+	handler := p.Handler
+	p.Handler = &fixed{handler}
+	undo = func() { s.group.RemoveFunc(id.Key, func(o group.ID[K]) bool { return o == id }) }
+	if before != nil {
+		now, ok := s.group.Current(id)
+		if f, is := now.Handler.(*fixed); ok && is && sameHandler(f.Handler, handler) {
+			p.Handler = f
+		}
+		p.Task, c.observed = cmp.Or(p.Task, now.Task), before.observed
+		undo = func() {
+			_ = s.group.Update(id.Key, now) // it was accepted before
+			before.observed.move(before)
+		}
+	}
+	if p.Task == nil {
+		p.Task = s.task(c.entry, c.cfg.Name)
+	}
+	if err := s.update(c, p); err != nil {
+		return nil, err
+	}
+	if c.observed != nil {
+		c.observed.move(c)
+	}
+	if now, ok := s.group.Current(id); ok {
+		c.base = now.Spec.Period
+	}
+	c.cfg.Probe = inGroup
+	return undo, nil
+}
+
+// update adds or changes a probe of the group. Its observer finds c by the subject of the task.
+func (s *Set[K]) update(c *check[K], p group.Probe) error {
+	subject := p.Task.Subject
 	s.mu.Lock()
 	taken := s.adding[subject] != nil
 	if !taken {
@@ -85,24 +112,7 @@ func (s *Set[K]) addProbe(c *check[K]) error {
 		defer s.mu.Unlock()
 		delete(s.adding, subject)
 	}()
-	return s.group.Update(c.entry.key, c.added)
-}
-
-// restoreProbes undoes what addProbes has done for the checks before n.
-func (s *Set[K]) restoreProbes(next, old *entry[K], n int) {
-	for i := range n {
-		c := &next.checks[i]
-		if c.cfg.Probe == nil {
-			continue
-		}
-		before := s.activeNamed(old, c.cfg.Name)
-		if before == nil {
-			s.group.RemoveFunc(next.key, func(id group.ID[K]) bool { return id.Task == c.cfg.Name })
-			continue
-		}
-		_ = s.group.Update(next.key, before.added) // it was accepted before
-		before.observed.move(before)
-	}
+	return s.group.Update(c.entry.key, p)
 }
 
 func (s *Set[K]) activeNamed(e *entry[K], name string) *check[K] {
@@ -200,31 +210,32 @@ func (t *ticks[K]) update(text string, tick *worker.Tick) {
 	if r := c.restores; r != nil && tick != nil && r.ejected() && tick.Counted && tick.Result == results.Success && tick.Start.After(r.traffic.ejected) {
 		r.restoreLocked(now)
 	}
-	p, change := c.periodLocked(tick)
-	key := c.entry.key
+	period, change := c.periodLocked(tick)
+	id := s.id(c.entry.key, c.cfg.Name)
 	s.mu.Unlock()
-	if change {
-		_ = s.group.Update(key, p) // fails only if the probe has ended meanwhile
+	if !change {
+		return
+	}
+	if p, ok := s.group.Current(id); ok {
+		p.Spec.Period = period
+		_ = s.group.Update(id.Key, p) // fails only if the probe has ended meanwhile
 	}
 }
 
-// periodLocked returns the probe with the period that it should have, and whether that is another one.
-func (c *check[K]) periodLocked(tick *worker.Tick) (p group.Probe, change bool) {
+// periodLocked returns the period that the probe should have, and whether that is another one.
+func (c *check[K]) periodLocked(tick *worker.Tick) (period time.Duration, change bool) {
 	if tick == nil || c.cfg.Unhealthy == 0 && c.cfg.Undecided == 0 {
-		return p, false
+		return 0, false
 	}
-	var period time.Duration
 	switch {
 	case tick.Run < tick.Threshold:
 		period = c.cfg.Undecided
 	case c.state == states.Failure:
 		period = c.cfg.Unhealthy
 	}
-	if period = cmp.Or(period, c.added.Spec.Period); period == c.period {
-		return p, false
+	if period = cmp.Or(period, c.base); period == cmp.Or(c.period, c.base) {
+		return 0, false
 	}
 	c.period = period
-	p = c.added
-	p.Spec.Period = period
-	return p, true
+	return period, true
 }

@@ -14,21 +14,25 @@ import (
 type check[K comparable] struct {
 	entry *entry[K]
 	cfg   *Check
-	put   time.Time
-	gone  bool
 
 	state    states.State
+	gone     bool
+	starting bool  // StartPeriod has not ended, and the check has not succeeded in it
+	deadline int32 // index in deadlines, with -1 for none
 	since    time.Time
 	text     string
-	starting bool // StartPeriod has not ended, and the check has not succeeded in it
-	deadline int  // index in deadlines, with -1 for none
 
 	active[K]
+	push    *pushes  // of a pushed check
+	traffic *traffic // of a passive check
+}
+
+// pushes is what a pushed check knows.
+type pushes struct {
 	streak
-	pushed  PushState
-	from    time.Time // of the present wait for a report
-	late    bool      // no report came in time
-	traffic *traffic
+	last PushState
+	from time.Time // of the present wait for a report
+	late bool      // no report came in time
 }
 
 // begin sets the state of a new check.
@@ -38,11 +42,11 @@ func (c *check[K]) begin(now time.Time) {
 	case c.cfg.Passive != nil:
 		c.state, c.traffic = states.Success, new(traffic)
 	case c.cfg.Push != nil:
-		c.from = now
+		c.push = &pushes{from: now}
 		if last := c.cfg.Push.Last; last != nil {
-			c.pushed = *last
+			c.push.last = *last
 			if !last.Report.IsZero() {
-				c.from = last.Report
+				c.push.from = last.Report
 			}
 		}
 	}
@@ -55,7 +59,7 @@ func (c *check[K]) inherit(old *check[K]) {
 	}
 	c.state, c.since, c.text = old.state, old.since, old.text
 	c.starting = c.starting && c.state != states.Success && c.state != states.Warning
-	c.streak, c.pushed, c.from, c.late, c.traffic = old.streak, old.pushed, old.from, old.late, old.traffic
+	c.push, c.traffic = old.push, old.traffic
 }
 
 // samePush reports whether two configurations are equal but for what an earlier agent knew.
@@ -98,7 +102,7 @@ func (c *check[K]) status() CheckStatus {
 		st.Next = at
 	}
 	if c.cfg.Push != nil {
-		st.Push = new(c.pushed)
+		st.Push = new(c.push.last)
 	}
 	if c.traffic != nil {
 		st.Overflow = c.traffic.overflow
@@ -114,27 +118,27 @@ func (c *check[K]) next() (at time.Time, ok bool) {
 		}
 	}
 	if p := c.cfg.Push; p != nil {
-		if !c.late {
-			earliest(p.due(c.from))
+		if !c.push.late {
+			earliest(p.due(c.push.from))
 		}
-		if p.MaxRun > 0 && !c.pushed.Started.IsZero() && !c.late {
-			earliest(c.pushed.Started.Add(p.MaxRun))
+		if p.MaxRun > 0 && !c.push.last.Started.IsZero() && !c.push.late {
+			earliest(c.push.last.Started.Add(p.MaxRun))
 		}
 	}
 	if c.ejected() && c.cfg.Passive.UntilCheck == "" {
 		earliest(c.traffic.until)
 	}
 	if c.starting {
-		earliest(c.put.Add(c.cfg.StartPeriod))
+		earliest(c.entry.put.Add(c.cfg.StartPeriod))
 	}
 	return at, ok
 }
 
 // expireLocked does what is due at now.
 func (c *check[K]) expireLocked(now time.Time) {
-	if p := c.cfg.Push; p != nil && !c.late {
-		due := p.due(c.from)
-		switch started := c.pushed.Started; {
+	if p := c.cfg.Push; p != nil && !c.push.late {
+		due := p.due(c.push.from)
+		switch started := c.push.last.Started; {
 		case p.MaxRun > 0 && !started.IsZero() && !now.Before(started.Add(p.MaxRun)):
 			c.miss(fmt.Sprintf("has run for %v without a report", p.MaxRun), now)
 		case !due.IsZero() && !now.Before(due):
@@ -144,15 +148,15 @@ func (c *check[K]) expireLocked(now time.Time) {
 	if c.ejected() && c.cfg.Passive.UntilCheck == "" && !now.Before(c.traffic.until) {
 		c.restoreLocked(now)
 	}
-	if c.starting && !now.Before(c.put.Add(c.cfg.StartPeriod)) {
+	if c.starting && !now.Before(c.entry.put.Add(c.cfg.StartPeriod)) {
 		c.starting = false
 		c.entry.set.evaluateLocked(c.entry, now, false)
 	}
 }
 
 func (c *check[K]) miss(text string, now time.Time) {
-	c.late = true
-	c.streak = streak{last: states.Failure, run: 1, failed: 1, seen: 1}
+	c.push.late = true
+	c.push.streak = streak{last: states.Failure, run: 1, failed: 1, seen: 1}
 	c.setLocked(states.Failure, text, now)
 }
 
@@ -167,7 +171,7 @@ func (c *check[K]) missing(due time.Time) string {
 // Report adds a result to a pushed check.
 func (s *Set[K]) Report(key K, name string, o probe.Outcome) error {
 	return s.pushed(key, name, func(c *check[K], now time.Time) {
-		c.pushed, c.from, c.late = PushState{Report: now}, now, false
+		c.push.last, c.push.from, c.push.late = PushState{Report: now}, now, false
 		state := states.Unknown
 		switch o.Result {
 		case probe.Success:
@@ -181,7 +185,7 @@ func (s *Set[K]) Report(key K, name string, o probe.Outcome) error {
 			c.setLocked(states.Unknown, o.Output, now)
 			return
 		}
-		next := c.streak.add(c.cfg.Push.Thresholds, c.state, state)
+		next := c.push.add(c.cfg.Push.Thresholds, c.state, state)
 		text := o.Output
 		if next == states.Success {
 			text = ""
@@ -192,7 +196,7 @@ func (s *Set[K]) Report(key K, name string, o probe.Outcome) error {
 
 // Started tells that a run has begun whose report will follow. With [Push.MaxRun] the check fails if it does not.
 func (s *Set[K]) Started(key K, name string) error {
-	return s.pushed(key, name, func(c *check[K], now time.Time) { c.pushed.Started = now })
+	return s.pushed(key, name, func(c *check[K], now time.Time) { c.push.last.Started = now })
 }
 
 func (s *Set[K]) pushed(key K, name string, change func(*check[K], time.Time)) error {

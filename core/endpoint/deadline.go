@@ -12,7 +12,7 @@ type deadline[K comparable] struct {
 	entry *entry[K]
 }
 
-func (d *deadline[K]) index() *int {
+func (d *deadline[K]) index() *int32 {
 	if d.check != nil {
 		return &d.check.deadline
 	}
@@ -31,13 +31,13 @@ func (h *deadlines[K]) Less(i, j int) bool { return h.list[i].at.Before(h.list[j
 // Swap implements [heap.Interface].
 func (h *deadlines[K]) Swap(i, j int) {
 	h.list[i], h.list[j] = h.list[j], h.list[i]
-	*h.list[i].index(), *h.list[j].index() = i, j
+	*h.list[i].index(), *h.list[j].index() = int32(i), int32(j)
 }
 
 // Push implements [heap.Interface].
 func (h *deadlines[K]) Push(x any) {
 	d := x.(deadline[K])
-	*d.index() = len(h.list)
+	*d.index() = int32(len(h.list))
 	h.list = append(h.list, d)
 }
 
@@ -55,16 +55,16 @@ func (h *deadlines[K]) Pop() any {
 func (h *deadlines[K]) set(d deadline[K]) (first bool) {
 	if i := *d.index(); i >= 0 {
 		h.list[i] = d
-		heap.Fix(h, i)
+		heap.Fix(h, int(i))
 	} else {
 		heap.Push(h, d)
 	}
 	return *d.index() == 0
 }
 
-func (h *deadlines[K]) remove(index *int) {
+func (h *deadlines[K]) remove(index *int32) {
 	if *index >= 0 {
-		heap.Remove(h, *index)
+		heap.Remove(h, int(*index))
 	}
 }
 

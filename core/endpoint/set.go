@@ -63,6 +63,7 @@ type entry[K comparable] struct {
 	set    *Set[K]
 	key    K
 	name   string // the key as text
+	put    time.Time
 	cfg    Endpoint[K]
 	checks []check[K]
 
@@ -73,7 +74,7 @@ type entry[K comparable] struct {
 	blocked  bool // its failure counts as unknown, because of an endpoint that it depends on
 	usable   bool
 	forced   *Forced
-	deadline int // index of the end of forced in deadlines, with -1 for none
+	deadline int32 // index of the end of forced in deadlines, with -1 for none
 }
 
 // Forced is a state that somebody has set.
@@ -206,12 +207,12 @@ func (s *Set[K]) done(key K) {
 
 // newEntry returns an entry of key with the checks of e, and what the same checks of old know.
 func (s *Set[K]) newEntry(key K, e Endpoint[K], old *entry[K], now time.Time) *entry[K] {
-	next := &entry[K]{set: s, key: key, name: fmt.Sprint(key), cfg: e, checks: make([]check[K], len(e.Checks)), state: e.Initial, since: now, deadline: -1}
+	next := &entry[K]{set: s, key: key, name: fmt.Sprint(key), cfg: e, put: now, checks: make([]check[K], len(e.Checks)), state: e.Initial, since: now, deadline: -1}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range e.Checks {
 		c := &next.checks[i]
-		*c = check[K]{entry: next, cfg: &next.cfg.Checks[i], put: now, deadline: -1}
+		*c = check[K]{entry: next, cfg: &next.cfg.Checks[i], deadline: -1}
 		c.begin(now)
 		if old != nil {
 			c.inherit(old.checkNamed(c.cfg.Name))
