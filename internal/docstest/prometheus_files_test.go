@@ -1,7 +1,9 @@
 package docstest_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -10,12 +12,14 @@ import (
 
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/metrics/agentmetrics"
+	gocmp "github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
 
 const (
 	prometheusDir = "deploy/prometheus/"
-	runbookPage   = "docs/alert/runbook.md" // has a section for each alert
+	runbookPage   = "docs/alert/runbook.md"           // has a section for each alert
+	alertsPage    = "docs/alert/prometheus-alerts.md" // has a row for each alert
 )
 
 // promRule is a rule of Prometheus.
@@ -130,6 +134,30 @@ func TestPrometheusRulesAreAboutMetricsOfProber(t *testing.T) {
 		if !slices.ContainsFunc(promRules(t), func(r promRule) bool { return r.Alert == m[1] }) {
 			t.Errorf("%s has a section about %s, which is not an alert", runbookPage, m[1])
 		}
+	}
+}
+
+// TestAlertsPageHasEveryAlert compares the table of all alerts with the rules, in their order.
+func TestAlertsPageHasEveryAlert(t *testing.T) {
+	atRoot(t)
+	page, err := os.ReadFile(alertsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = "| alert | severity | fires after |\n|---|---|---|\n"
+	_, table, ok := strings.Cut(string(page), head)
+	if !ok {
+		t.Fatalf("%s has no table with the head %q", alertsPage, head)
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want []string
+	for _, r := range promRules(t) {
+		if r.Alert != "" {
+			want = append(want, fmt.Sprintf("| [%s](runbook.md#%s) | %s | %s |", r.Alert, strings.ToLower(r.Alert), r.Labels["severity"], cmp.Or(r.For, "at once")))
+		}
+	}
+	if diff := gocmp.Diff(want, strings.Split(table, "\n")); len(want) == 0 || diff != "" {
+		t.Errorf("%s, -rules +page:\n%s", alertsPage, diff)
 	}
 }
 

@@ -230,7 +230,7 @@ func proberYAMLPage() (string, error) {
 	var b strings.Builder
 	b.WriteString(head("prober.yaml", 10, "Every field of the agent's file, with its default.", "internal/referencedoc/proberyaml.go, and its defaults from package config"))
 	b.WriteString("`prober run --config FILE` and `prober node --config FILE` read this file, such as:\n\n```yaml\n" + example + "```\n\n" +
-		"Relative paths are from the folder of the file. Durations are such as `500ms`, `10s` and `1h30m`; sizes such as `64Mi`.\n" +
+		"Relative paths are from the folder of the file. Durations are such as `500ms`, `10s` and `1h30m`, without days: 14 days are `336h`. Sizes are such as `64Mi`.\n" +
 		"A field that is not listed is an error with its line. `prober validate --config FILE` checks the file.\n")
 	for _, s := range proberYAML {
 		fmt.Fprintf(&b, "\n## %s\n", s.key)

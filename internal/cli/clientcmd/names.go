@@ -37,7 +37,7 @@ func (s *selection) probeArgs(args []string) error {
 		return nil
 	}
 	s.word = args[0]
-	if strings.Contains(s.word, ":") { // the address of a target: no name of Kubernetes has a colon
+	if isAddress(s.word) {
 		return nil
 	}
 	parts := strings.Split(s.word, "/")
@@ -56,6 +56,9 @@ func (s *selection) probeArgs(args []string) error {
 	}
 	return nil
 }
+
+// isAddress reports whether a name can only be the address of a target: no name of Kubernetes has a colon.
+func isAddress(word string) bool { return strings.Contains(word, ":") }
 
 // kindAndNamespace returns the text of the kind and namespace on the command line, for messages.
 func kindAndNamespace(kind, namespace string) (text string) {
@@ -129,7 +132,7 @@ func (s *selection) resolve(ctx context.Context, c *client.Client) error {
 		candidates = append(candidates, names...)
 	}
 	if len(selected) > 1 {
-		return s.ambiguous(candidates, "name it with its namespace, as NAMESPACE/POD/CONTAINER KIND, or with -n")
+		return ambiguous(s.word, candidates, "name it with its namespace, as NAMESPACE/POD/CONTAINER KIND, or with -n")
 	}
 	if s.resolved = true; len(selected) == 1 {
 		s.Filter = chosen
@@ -141,47 +144,55 @@ func (s *selection) resolve(ctx context.Context, c *client.Client) error {
 	return s.resolveTarget(ctx, c)
 }
 
-// resolveTarget searches the targets for the name. It prefers probed targets, then the newest one.
-func (s *selection) resolveTarget(ctx context.Context, c *client.Client) error {
-	all, err := c.Targets(ctx, client.TargetFilter{Namespace: s.Namespace})
+// resolveTarget searches the targets for the name.
+func (s *selection) resolveTarget(ctx context.Context, c *client.Client) (err error) {
+	s.target, err = targetNamed(ctx, c, s.Namespace, s.word)
+	if t := s.target; t != nil && t.State == targetProbed {
+		s.Filter.Namespace, s.Filter.Pod, s.Filter.Container = t.Namespace, t.Pod, ""
+	}
+	return err
+}
+
+// targetNamed returns the target with a name or an address, nil if there is none. It prefers a probed target,
+// then the newest one. An empty namespace means all.
+func targetNamed(ctx context.Context, c *client.Client, namespace, word string) (*api.Target, error) {
+	all, err := c.Targets(ctx, client.TargetFilter{Namespace: namespace})
 	if _, ok := errors.AsType[*client.StatusError](err); ok {
-		return nil // older agents have no targets
+		return nil, nil // older agents have no targets
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	word := find("targets").withoutKindPrefix(s.word)
+	name := find("targets").withoutKindPrefix(word)
+	var chosen *api.Target
 	var probed []string
 	for i := range all.Items {
 		t := &all.Items[i]
-		if !slices.Contains(targetNames(t), word) {
+		if !slices.Contains(targetNames(t), name) {
 			continue
 		}
 		switch {
 		case t.State == targetProbed:
 			probed = append(probed, "target/"+line(t.Pod))
-			s.target = t
+			chosen = t
 		case len(probed) == 0:
-			s.target = t
+			chosen = t
 		}
 	}
 	if len(probed) > 1 {
-		return s.ambiguous(probed, "name its pod")
+		return nil, ambiguous(word, probed, "name its pod")
 	}
-	if len(probed) == 1 {
-		s.Filter.Namespace, s.Filter.Pod, s.Filter.Container = s.target.Namespace, s.target.Pod, ""
-	}
-	return nil
+	return chosen, nil
 }
 
-func (s *selection) ambiguous(candidates []string, hint string) error {
+func ambiguous(word string, candidates []string, hint string) error {
 	slices.Sort(candidates)
 	candidates = slices.Compact(candidates)
 	text := strings.Join(candidates[:min(len(candidates), maxCandidates)], ", ")
 	if more := len(candidates) - maxCandidates; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return command.Usage(hint, "%s is ambiguous: %s", line(s.word), text)
+	return command.Usage(hint, "%s is ambiguous: %s", line(word), text)
 }
 
 // targetProbed is the state of a target that has a probe.

@@ -19,6 +19,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
 	"github.com/daeace23/prober/internal/timespan"
+	"github.com/daeace23/prober/probe"
 )
 
 const csvFormat = "csv"
@@ -41,11 +42,12 @@ func newReport(env *command.Env) *cobra.Command {
 		Long: "Report shows for each probe how much of the known time its state was success or warning, and how\n" +
 			"often and for how long it failed. The agent must run with --state-dir. Removed pods are included.\n" +
 			"Uptime is rounded down: 100% means that there was no failure.\n" +
-			"The argument is POD, NAMESPACE/POD, POD/CONTAINER[/KIND] or NAMESPACE/POD/CONTAINER[/KIND].\n\n" +
+			"An argument is POD, NAMESPACE/POD, POD/CONTAINER[/KIND], NAMESPACE/POD/CONTAINER[/KIND], a line of\n" +
+			"get probes -o name, or the address or the name of a target of prober.yaml. A kind may follow a single\nargument.\n\n" +
 			"Exit code 0, 1 if a probe was not found or there is no history, 3 if the agent does not respond, 64 wrong usage.",
-		Example: "  prober report --since 30d\n  prober report shop/web --incidents\n  prober report -o csv > report.csv",
+		Example: "  prober report --since 30d\n  prober report shop/web readiness --incidents\n  prober report https://shop.example/ready --since 7d\n  prober report -o csv > report.csv",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r.words = args
+			r.names(args)
 			if err := r.check(time.Now()); err != nil {
 				return err
 			}
@@ -66,6 +68,17 @@ func newReport(env *command.Env) *cobra.Command {
 	return c
 }
 
+// names sets the names of the arguments. A kind may follow a single name.
+func (r *reporter) names(args []string) {
+	r.words = args
+	if len(args) != 2 || r.filter.Kind != "" {
+		return
+	}
+	if _, err := probe.ParseKind(args[1]); err == nil {
+		r.words, r.filter.Kind = args[:1], args[1]
+	}
+}
+
 // check validates the flags and the arguments.
 func (r *reporter) check(now time.Time) error {
 	until := now
@@ -82,7 +95,7 @@ func (r *reporter) check(now time.Time) error {
 		return command.Usage("", "--since must be before --until, and before now")
 	}
 	for _, word := range r.words {
-		if len(r.readings(word)) == 0 {
+		if len(r.readings(word)) == 0 && !isAddress(word) {
 			return command.Usage("", "%q%s: must be POD, NAMESPACE/POD, POD/CONTAINER[/KIND] or NAMESPACE/POD/CONTAINER[/KIND]",
 				word, kindAndNamespace(r.filter.Kind, r.filter.Namespace))
 		}
@@ -93,7 +106,7 @@ func (r *reporter) check(now time.Time) error {
 // readings returns the filters for the possible meanings of a name, the most likely first.
 func (r *reporter) readings(word string) (all []client.ReportFilter) {
 	parts := strings.Split(word, "/")
-	if slices.Contains(parts, "") {
+	if slices.Contains(parts, "") || isAddress(word) {
 		return nil
 	}
 	meant := readings(parts)
@@ -116,7 +129,7 @@ func (r *reporter) run(ctx context.Context, c *client.Client) error {
 		return r.csv(ctx, c)
 	}
 	var all api.Report
-	missing, err := r.forEachFilter(func(f client.ReportFilter) (bool, error) {
+	missing, err := r.forEachFilter(ctx, c, func(f client.ReportFilter) (bool, error) {
 		part, err := c.Report(ctx, f)
 		if err != nil {
 			return false, err
@@ -137,26 +150,45 @@ func (r *reporter) run(ctx context.Context, c *client.Client) error {
 
 // forEachFilter calls get for the filters of the names, or once for all probes. get reports whether a filter
 // selects something. It returns the names for which no filter does.
-func (r *reporter) forEachFilter(get func(client.ReportFilter) (bool, error)) (missing []string, err error) {
+func (r *reporter) forEachFilter(ctx context.Context, c *client.Client, get func(client.ReportFilter) (bool, error)) (missing []string, err error) {
 	if len(r.words) == 0 {
 		_, err := get(r.filter)
 		return nil, remote.Failed(err)
 	}
 	for _, word := range r.words {
-		found := false
-		for _, f := range r.readings(word) {
-			if found, err = get(f); err != nil {
-				return nil, remote.Failed(err)
-			}
-			if found {
-				break
-			}
+		found, err := firstOf(r.readings(word), get)
+		if err == nil && !found {
+			found, err = r.target(ctx, c, word, get)
+		}
+		if err != nil {
+			return nil, remote.Failed(err)
 		}
 		if !found {
 			missing = append(missing, word)
 		}
 	}
 	return missing, nil
+}
+
+// firstOf calls get until a filter selects something, and reports whether one does.
+func firstOf(filters []client.ReportFilter, get func(client.ReportFilter) (bool, error)) (found bool, err error) {
+	for _, f := range filters {
+		if found, err = get(f); found || err != nil {
+			break
+		}
+	}
+	return found, err
+}
+
+// target calls get for the pod of the target that word names, also of one that is gone.
+func (r *reporter) target(ctx context.Context, c *client.Client, word string, get func(client.ReportFilter) (bool, error)) (found bool, err error) {
+	t, err := targetNamed(ctx, c, r.filter.Namespace, word)
+	if err != nil || t == nil || t.Pod == "" {
+		return false, err
+	}
+	f := r.filter
+	f.Namespace, f.Pod = t.Namespace, t.Pod
+	return get(f)
 }
 
 func notFound(missing []string) error {
@@ -172,7 +204,7 @@ func (r *reporter) csv(ctx context.Context, c *client.Client) error {
 		return remote.Failed(c.ReportCSV(ctx, r.filter, r.env.Stdout))
 	}
 	head := !r.noHeaders
-	missing, err := r.forEachFilter(func(f client.ReportFilter) (bool, error) {
+	missing, err := r.forEachFilter(ctx, c, func(f client.ReportFilter) (bool, error) {
 		var text bytes.Buffer
 		if err := c.ReportCSV(ctx, f, &text); err != nil {
 			return false, err

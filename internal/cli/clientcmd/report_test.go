@@ -14,10 +14,21 @@ import (
 	"github.com/daeace23/prober/agent/api"
 )
 
+// reportTargets has a target with one address, a target that is gone, and two targets with the same address.
+const reportTargets = `{"items":[
+	{"group":"web","name":"front","address":"https://shop.example/ready","state":"probed","namespace":"default","pod":"shop"},
+	{"group":"web","name":"10.0.0.7:80","address":"10.0.0.7:80","state":"gone","namespace":"default","pod":"cart"},
+	{"group":"a","name":"10.0.0.8:80","address":"10.0.0.8:80","state":"probed","namespace":"default","pod":"a-8"},
+	{"group":"b","name":"10.0.0.8:80","address":"10.0.0.8:80","state":"probed","namespace":"default","pod":"b-8"}]}`
+
 // reporting answers requests for a report with the items that match.
 func reporting(t *testing.T, items ...api.ReportItem) (url string, queries *[]string) {
 	queries = new([]string)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/targets" {
+			_, _ = io.WriteString(w, reportTargets)
+			return
+		}
 		if r.URL.Path != "/api/v1/report" {
 			w.WriteHeader(404)
 			_, _ = io.WriteString(w, `{"message":"the agent keeps no history: --state-dir is not set"}`)
@@ -91,6 +102,15 @@ func TestReport(t *testing.T) {
 		{"report -n default --kind readiness shop/web", 0, "POD CONTAINER KIND UPTIME INCIDENTS DOWN LONGEST\nshop web readiness 97.959% 1 75s 75s", ""},
 		{"report default/shop cart --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s\ndefault cart web readiness 100% 0 0s 0s", ""},
 		{"report default/shop/web/readiness --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
+		{"report probe/default/shop/web/readiness --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
+		{"report shop/web readiness --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
+		{"report shop/web liveness", 1, "", "prober: error: no history of: shop/web"},
+		{"report https://shop.example/ready --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
+		{"report front readiness --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
+		{"report target/shop 10.0.0.7:80 --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s\ndefault cart web readiness 100% 0 0s 0s", ""},
+		{"report 10.0.0.7:80 -o csv", 0, "namespace,pod\ndefault,cart", ""},
+		{"report 10.0.0.8:80", 64, "", "10.0.0.8:80 is ambiguous: target/a-8, target/b-8"},
+		{"report 10.0.0.9:80", 1, "", "prober: error: no history of: 10.0.0.9:80"},
 		{"report --incidents -o wide", 0, "NAMESPACE POD CONTAINER KIND START END DURATION REASON TEXT\ndefault shop web readiness", ""},
 		{"report cart --incidents", 0, "", "no incidents found"},
 		{"report -o csv", 0, "namespace,pod\ndefault,cart\ndefault,shop", ""},
