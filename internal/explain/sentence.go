@@ -159,7 +159,7 @@ func (d *Decision) needed(result string) string {
 func (d *Decision) effect(result string) string {
 	switch {
 	case result == failure && d.Kind == probe.Readiness:
-		return ", which takes the " + d.pod() + " out of service"
+		return ", which makes the " + d.container() + " not ready"
 	case result == failure && d.Restarts:
 		return ", which restarts the " + d.container()
 	case result == failure:
