@@ -20,7 +20,7 @@
 //     nothing to do with Kubernetes.
 //   - core/endpoint: several checks of one thing, combined: probes of a group, results that are pushed, outcomes of
 //     real traffic; and endpoints that depend on others.
-//   - core/declared: the probes that a pod declares, as data: parsed once and checked, with the table of
+//   - core/declared: the probes that a pod declares, as data: an annotation is parsed once. It has the table of
 //     the handlers that are built in.
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's
 //     probe manager: the entry point for programs that have pods.
