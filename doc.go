@@ -133,7 +133,7 @@
 //  8. handlers/replace.tryOne tries it; an error up to here leaves the old version running.
 //  9. handlers/replace.Handler.changeOverLocked changes all probes over at once.
 //  10. handlers/replace.Handler.endLocked closes the old version after its last attempt, or the
-//     longest timeout of its probes.
+//     longest timeout of all attempts so far (1 s to 24 h).
 //
 // # Lives of values
 //
