@@ -1,5 +1,5 @@
 // Package prober is the map of the module. Its one piece of code hands out the source
-// of the SDK.
+// of the SDK. docs/start/architecture.md has pictures of the same.
 //
 // prober runs the kubelet's liveness, readiness and startup probes in any Go program,
 // and lets WebAssembly plugins carry them out.
@@ -9,10 +9,10 @@
 // Read them in this order:
 //
 //   - probe: the vocabulary. What a probe is, what a handler is asked and answers.
-//   - core/worker: the types by which users of the core speak with the workers of probes.
+//   - core/worker: the types that users of the core share with the workers of probes.
 //     core/internal/engine: one worker. worker.go is its life, tick.go one scheduled run from top
 //     to bottom, fold.go the rule of the thresholds; schedule.go runs the workers that are due.
-//     core/internal/seam: how packages of the core reach what public types keep from others.
+//     core/internal/seam: lets packages of the core use private parts of each other's public types.
 //   - core/results: the last decided result of every container, and the updates of it.
 //   - core/states: the four states of a probe and their causes, for people: what the page, metrics,
 //     notifications, the history and conditions of pods are made of.
@@ -20,7 +20,7 @@
 //     nothing to do with Kubernetes.
 //   - core/endpoint: several checks of one thing, combined: probes of a group, results that are pushed, outcomes of
 //     real traffic; and endpoints that depend on others.
-//   - core/declared: the probes that a pod declares, as data: parsed once and checked, with the table of
+//   - core/declared: the probes that a pod declares, as data: an annotation is parsed once. It has the table of
 //     the handlers that are built in.
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's
 //     probe manager: the entry point for programs that have pods.
@@ -74,17 +74,21 @@
 //     next one is run in time; core/internal/engine.Worker.Trigger makes one due at once.
 //  2. core/internal/engine.Worker.fire runs the tick: core/internal/engine.Worker.tick asks the task for its state.
 //  3. core/internal/engine.Worker.enter decides whether to probe now: on hold, initial delay, not started. A
-//     container that is new or does not run gets its result here, without an attempt.
+//     container that is new, does not run or is being deleted gets a result here, without an attempt.
 //  4. core/internal/engine.Worker.attempts makes up to three attempts, and retries only errors. Where a
 //     plugin or a limit has no slot for it, the tick is skipped.
-//  5. core/internal/engine.Worker.makeAttempt gives an attempt its deadline; a fault of the host is an error.
+//  5. core/internal/engine.Worker.makeAttempt makes one attempt; a fault of the host is an error.
+//     core/internal/engine.Worker.beginLocked, called by enter and retry, has set its deadline.
 //  6. A built-in handler, handlers/wasm.bound.Probe or a process makes the attempt. Before a
 //     handler with a limit does, handlers/limit.Limit.acquire waits for a slot with the timeout suspended.
 //  7. core/internal/engine.Worker.record applies the outcome, unless the probe was changed meanwhile.
-//     Steps 8 and 9 are in it. An error decides nothing, unless errorPolicy is failure.
+//     Steps 8 and 9 are in it. An error decides nothing, unless errorPolicy is failure; a fault of the host
+//     decides nothing then either.
 //  8. core/internal/engine.fold is the rule of the thresholds: the next run, and whether it decides.
-//  9. core/results.Cache.Set stores the decided result and queues an update. It never blocks.
-//  10. core/internal/engine.Worker.emit sends the event; then observers get the tick, with what happened
+//  9. core/results.claims.Set, reached through core/internal/seam, stores the decided result and queues an
+//     update. It never blocks.
+//  10. core/internal/engine.Worker.conclude, which has called record, sends the event by
+//     core/internal/engine.Worker.emit. Then observers get the tick, with what happened
 //     inside its attempts if there is a history: core/manager.Manager.Explain returns that.
 //
 // # One dial of a WebAssembly plugin
@@ -102,13 +106,15 @@
 //     handlers/wasm/internal/egress.Policy.Echo.
 //  3. handlers/wasm/internal/egress.dial.decideName decides whether a name may be looked up.
 //     handlers/wasm/internal/egress.dial.literal decides whether an address is the target's.
-//  4. handlers/wasm/internal/egress.dial.checkAddr decides on every address, by the next three:
+//  4. handlers/wasm/internal/egress.dial.checkAddr decides on every address, by the next four:
 //  5. handlers/wasm/internal/egress.dial.decideGrant: the target, or requested and granted; no
 //     denial, and no listener of prober itself.
 //  6. handlers/wasm/internal/egress.dial.checkAliases: no address of a denied name.
-//  7. handlers/wasm/internal/egress.dial.decideClass: link-local, metadata and loopback addresses
+//  7. handlers/wasm/internal/egress.dial.decideGuard: an address of the target only if the source of pods
+//     allows it, such as pods/kube.Source.CheckTarget.
+//  8. handlers/wasm/internal/egress.dial.decideClass: link-local, metadata and loopback addresses
 //     only if a grant spells them out, and loopback also for the target and declared ports.
-//  8. handlers/wasm/internal/guest.Call.dialAny connects to the addresses that are left.
+//  9. handlers/wasm/internal/guest.Call.dialAny connects to the addresses that are left.
 //
 // # One replacement of a plugin
 //
@@ -118,7 +124,8 @@
 //     plugins in use, and lists the others, into a Snapshot.
 //  3. plugin/live.Manager.Apply applies the snapshot to each plugin, four at a time.
 //  4. plugin/live.decide returns the action: keep, offer (the first probe will load it), confirm,
-//     load, withdraw, unload, forget, await; or a report of why the snapshot changes nothing.
+//     load, withdraw, forget or await (plugin/live.decideUnused and plugin/live.decideShadow also have unload);
+//     or a report of why the snapshot changes nothing.
 //  5. plugin/live.Manager.loadGeneration loads the new version beside the old one.
 //  6. handlers/replace.Handler.Replace takes it, while probes use the old version:
 //     handlers/replace.Handler.prepareAndInstall repeats the next step for probes that are added.
@@ -126,17 +133,17 @@
 //  8. handlers/replace.tryOne tries it; an error up to here leaves the old version running.
 //  9. handlers/replace.Handler.changeOverLocked changes all probes over at once.
 //  10. handlers/replace.Handler.endLocked closes the old version after its last attempt, or the
-//     longest timeout of its probes.
+//     longest timeout of all attempts so far (1 s to 24 h).
 //
 // # Lives of values
 //
-// Each value is read once, and passed on. A line has a room and what happens to the value there.
+// Each value is read once, and passed on. Each line names a function, and what it does with the value.
 //
 // A timeout, of an annotation or of a v1.Probe:
 //
 //   - core/declared.annotationProbe.spec or core/declared.specOf makes it part of a probe.Spec.
-//   - core/internal/engine.New keeps it, and core/internal/engine.Worker.makeAttempt gives it to each attempt
-//     as a deadline.
+//   - core/internal/engine.New keeps it, and core/internal/engine.Worker.beginLocked sets the deadline of each
+//     attempt by it.
 //
 // A target, as a host or a socket:
 //
@@ -156,7 +163,7 @@
 //
 // A result:
 //
-//   - core/internal/engine.fold decides it, and core/results.Cache.Set keeps it, by container.
+//   - core/internal/engine.fold decides it, and core/results.claims.Set keeps it, by container.
 //   - core/states.Rule.Tick makes a state of it, for all that people read.
 //   - core/manager.Manager.UpdatePodStatus writes it into the status of a pod.
 //   - agent.Agent.apiStatus is the only converter to agent/api; metrics.state.ticked has the state for scrapes.

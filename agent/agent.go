@@ -109,10 +109,10 @@ type Config struct {
 	Compiler          string
 	Version, Revision string
 
-	mark         string        // environment variable that identifies the programs of this agent. New sets this field and those below
+	mark         string        // environment variable that identifies the programs of this agent. Callers cannot set this field and the ones below
 	idleAfter    time.Duration // how long an unused plugin stays loaded
 	askEvery     time.Duration // approximate interval of queries for tags
-	foldFirst    time.Duration // see [events.Config].FoldFirst
+	foldFirst    time.Duration // see [events.Config].FoldFirst; set by tests only
 	longReload   time.Duration // after which a running reload is reported
 	retrySecrets time.Duration // pause before unreadable secrets are retried
 	listeners    []net.Addr    // of the agent itself, which no plugin may reach

@@ -1,8 +1,8 @@
 // Package agent is the long-running program around the manager, which `prober run` runs. [New] reads and
 // checks all configuration and starts nothing; [Agent.Run] runs until its context ends.
 //
-// Read podsource.go first: the source of pods. Then loops.go: five loops that never wait for each other. They
-// request work from each other with coalescing triggers.
+// Read the type Source in pods/source.go first: the source of pods. Then loops.go: five loops. They request
+// work from each other with coalescing triggers, and only followSignals waits for it.
 //
 //   - followPods reloads the pods on request, and when a secret has changed.
 //   - followPlugins reloads the plugins on request, and when prober.yaml or a plugin has changed.

@@ -16,8 +16,8 @@ const (
 	retriedSecrets = "secrets that could not be used"
 )
 
-// The loops of an agent. They never wait for each other: a slow or hanging registry, compilation or plugin
-// delays only one loop. They request work from each other with a [trigger].
+// The loops of an agent. A slow or hanging registry, compilation or plugin delays only one loop, since loops
+// request work from each other with a [trigger]. Only followSignals waits for the work that it requests.
 
 // followPods reloads the pods on request, and when the files of secrets have changed, until ctx
 // ends.
@@ -161,7 +161,7 @@ type trigger struct {
 
 // request is a request for work.
 type request struct {
-	cause   string       // for the log
+	cause   string       // for the log; reloads compare it with the constants above
 	retry   bool         // also retry failed parts that have not changed
 	waiters []chan error // receive the result
 }

@@ -19,7 +19,7 @@ type progress struct {
 	modules       error
 }
 
-// reloadAttempt is the last attempt to reload the pods or the plugins. Each is the other side of the other.
+// reloadAttempt is the last attempt to reload one side: the pods or the plugins.
 type reloadAttempt struct {
 	at           time.Time
 	err          error

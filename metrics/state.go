@@ -60,7 +60,7 @@ func (s *state) stripe() int { return int(s.field(orderField) % stripes) }
 
 func (s *state) ended() bool { return s.field(endedField) != 0 }
 
-// ticked sets the state after a tick with attempts.
+// ticked sets the state after a tick that observers get.
 func (s *state) ticked(t *worker.Tick) {
 	gate := worker.Open
 	if !t.Quarantined.IsZero() {

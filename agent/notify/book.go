@@ -35,8 +35,8 @@ type change struct {
 	removed      bool
 	at           time.Time
 	cause        states.Cause
-	// before holds earlier changes that matter and are not in the book: the last one to success or warning,
-	// and the last failure after it.
+	// before has earlier changes that receivers need and that are not in the book: the last change to success
+	// or warning, and the last change to failure after it.
 	before []*change
 }
 

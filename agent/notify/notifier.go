@@ -48,7 +48,7 @@ type Notifier struct {
 	changed chan struct{} // receives when there are receivers to start
 
 	mu        sync.Mutex
-	failing   map[Key]*change // the states of probes that are not well
+	unwell    map[Key]*change // the states of probes that are not well
 	receivers []*receiver
 	counts    map[string]*counts // by receiver, also of removed ones
 }
@@ -69,7 +69,7 @@ func New(cfg Config) *Notifier {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), failing: make(map[Key]*change), counts: make(map[string]*counts)}
+	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), unwell: make(map[Key]*change), counts: make(map[string]*counts)}
 	n.saver = newSaver(cfg.StateFile, cfg.Log, n.saved)
 	return n
 }
@@ -89,13 +89,13 @@ func (n *Notifier) Changed(c *states.Change) {
 	x.cause.Text = clipText(x.cause.Text)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if old := n.failing[x.key]; x.removed && old != nil && old.uid != x.uid {
+	if old := n.unwell[x.key]; x.removed && old != nil && old.uid != x.uid {
 		return // the removed pod was replaced by one of the same name
 	}
 	if x.removed || x.state == quiet {
-		delete(n.failing, x.key)
+		delete(n.unwell, x.key)
 	} else {
-		n.failing[x.key] = x
+		n.unwell[x.key] = x
 	}
 	for _, r := range n.receivers {
 		r.noteLocked(x)
@@ -171,7 +171,7 @@ func (n *Notifier) newReceiverLocked(configFile, external string, spec *config.R
 		r.before, r.saved = before.before, before.saved
 		maps.Copy(r.dirty, before.dirty)
 	}
-	maps.Copy(r.dirty, n.failing)
+	maps.Copy(r.dirty, n.unwell)
 	return r
 }
 

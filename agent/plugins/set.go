@@ -240,7 +240,7 @@ func (s *Set) Scanned() bool {
 }
 
 // Scan takes a snapshot of the plugins. It reads the plugins in use, unless their files are unchanged. After
-// an error, plugins are unknown.
+// an error the last snapshot stays in use.
 func (s *Set) Scan() (*admit.Snapshot, error) { return s.scanFor(s.live.Wants) }
 
 // scanFor is [Set.Scan] for the plugins whose names are wanted.

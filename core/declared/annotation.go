@@ -68,8 +68,8 @@ type pluginTarget struct {
 }
 
 // parseAnnotation parses the annotation of pod. A probe with an error is nil in the map. The map is nil if
-// the annotation cannot be parsed. refused are the probes that the invalid part may declare. left is the
-// number of bytes left for the commands of the pod.
+// the annotation cannot be parsed. refused has the names that may stand in the part that is invalid. left is
+// the number of bytes left for the commands of the pod.
 func parseAnnotation(pod *v1.Pod, left *int) (probes map[Name]*Probe, refused []Name, errs []error) {
 	text, ok := pod.Annotations[Annotation]
 	if !ok {

@@ -8,17 +8,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Pod is a pod with its probes, parsed once and validated. It is immutable, and safe for concurrent use.
+// Pod is a pod with its probes. An annotation is parsed and validated once, by [Parse]. Probes that are fields
+// of containers are read and validated at each call of [Pod.List]. A Pod is immutable, and safe for concurrent
+// use.
 type Pod struct {
 	pod  *v1.Pod
-	list *List        // nil if all probes are fields of containers, which need no parsing
+	list *List        // nil if all probes are fields of containers, or if make is set
 	make func() Probe // used instead of list; see [One]
 }
 
 // List has the probes that a pod declares. It is read-only.
 type List struct {
 	Probes    []Probe // probes that can be started, in the order in which a manager starts them
-	Invalid   []Name  // probes with an error, or that an invalid annotation may declare
+	Invalid   []Name  // names of probes with an error, and names that may stand in an invalid part of the annotation
 	Forbidden []Name  // probes that [Pod.Refuse] has removed
 	Errors    []error // an error for each probe that cannot be started
 

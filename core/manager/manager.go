@@ -6,7 +6,7 @@
 //
 // Read pod.go first: it starts and changes the probes of a pod, which package declared has parsed.
 // status.go computes the status of its containers. In the core, only these two packages import the
-// Kubernetes API.
+// Kubernetes API, and managertest and podtest, which are for tests.
 package manager
 
 import (

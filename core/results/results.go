@@ -223,8 +223,8 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 
 // Set stores r as the result of a container, with the cause why. It reports whether r is the first result
 // or differs from the previous one. If not, nothing changes and no update is sent. subject is kept and must
-// not be modified; nil means an empty one. If a worker probes the container, the result keeps the subject
-// of the worker's task. Set never blocks.
+// not be modified; nil means an empty one. If a worker has claimed the container, the subject of the worker's
+// task stays. Set never blocks.
 // See RATIONALE.md, "Why does Set never block?"
 func (c *Cache) Set(containerID string, r Result, subject *Subject, why Cause) (changed bool) {
 	s := c.shard(containerID)

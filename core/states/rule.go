@@ -33,8 +33,8 @@ func (r Rule) Blind() bool { return r>>blindBits >= unknownAfter }
 
 func (r Rule) with(s State) Rule { return r&^stateBits | Rule(s) }
 
-// Tick returns the rule after a tick. The initial result of a new container, which no attempt has decided,
-// neither ends the state unknown nor a failure.
+// Tick returns the rule after a tick. No attempt has decided the initial result of a new container. It leaves
+// the states unknown and failure as they are.
 func (r Rule) Tick(t *worker.Tick) Rule {
 	if !t.Counted {
 		return r.Lost()

@@ -21,7 +21,7 @@ type State uint8
 
 // All states.
 const (
-	Unknown State = iota // nothing was decided yet, or three consecutive ticks had no verdict
+	Unknown State = iota // nothing was decided yet, or three or more ticks in a row had no verdict
 	Success
 	Warning
 	Failure
@@ -43,7 +43,7 @@ func (s State) String() string {
 // MarshalText implements [encoding.TextMarshaler] with [State.String].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Status is the state of a probe at one time. It is the zero value while a probe has only been [Unknown].
+// Status is the state of a probe at one time. It is the zero value before the first [Change] of the probe.
 type Status struct {
 	State State
 	Since time.Time // start of State

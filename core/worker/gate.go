@@ -5,7 +5,9 @@ import "fmt"
 // Gate is the reason why the ticks of a probe make no attempts.
 type Gate uint8
 
-// The gates, in the order in which a tick checks them. The order is the kubelet's, from doProbe.
+// The gates. The start of a tick checks NoStatus to Paused in this order, which is the order of the kubelet's
+// doProbe, and then UnderWay. Started and NotStarted exclude each other. Quarantined is the gate after a tick
+// whose error reports a quarantine.
 const (
 	Open         Gate = iota // ticks make attempts
 	NoStatus                 // the pod has no status

@@ -24,8 +24,9 @@ type Observer interface {
 // ProbeObserver observes the ticks of one probe. Its methods are not called concurrently. All except Close
 // are called by the goroutine of the tick.
 type ProbeObserver interface {
-	// Tick is called once after each tick that made an attempt, unless the probe was stopped, paused or
-	// changed meanwhile. It must not keep t.
+	// Tick is called once after each tick that its gates allowed, unless the tick was skipped, or the probe
+	// was stopped, paused or changed meanwhile. While an abandoned attempt is under way, such ticks are errors
+	// without attempts. Tick must not keep t.
 	Tick(t *Tick)
 	// Skipped is called with the number of due ticks that did not run: before the next tick for lost ticks,
 	// and at the end of a tick that cannot be counted.
@@ -49,8 +50,9 @@ type GateObserver interface {
 type DecisionObserver interface {
 	ProbeObserver
 	// Decided is called with the decided result of a new container, and of a container that is not running
-	// or is being deleted. Before the first call the result is [InitialResult]. Decided is not called
-	// concurrently with the other methods, and may be called again with the same result.
+	// or is being deleted. If an earlier agent or worker has left a result, Decided is first called with it,
+	// by the goroutine that makes the worker. Before the first call the result is [InitialResult]. Decided is
+	// not called concurrently with the other methods, and may be called again with the same result.
 	Decided(result results.Result)
 }
 

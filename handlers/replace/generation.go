@@ -15,7 +15,7 @@ import (
 // generation is one handler behind a [Handler], with a count of its running calls.
 type generation struct {
 	handler probe.Handler
-	calls   atomic.Int64  // number of running calls; plus retired once no more may begin
+	calls   atomic.Int64  // number of running calls, plus the constant retired after retire
 	drained chan struct{} // closed when a retired generation has no running calls
 	once    sync.Once
 }
@@ -56,7 +56,7 @@ const (
 )
 
 // endLocked releases probes and closes gen in the background, after the last attempt of gen or after the
-// longest timeout of a probe. gen may be nil.
+// longest timeout of all attempts so far, bounded by leastDrain and longestDrain. gen may be nil.
 func (h *Handler) endLocked(gen *generation, probes []probe.Handler) {
 	if gen == nil {
 		return

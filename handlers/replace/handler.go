@@ -39,7 +39,7 @@ type Config struct {
 // change over together: a running attempt ends in the old generation, and the next attempt begins in the
 // new one. The schedule, the thresholds and the decided results of a probe are not affected. The old
 // generation is closed when its last attempt has ended, at the latest after the longest timeout of all
-// probes.
+// attempts so far. That limit is at least 1 s and at most 24 h.
 //
 // A probe is live from Prepare until the [probe.Releaser] that Prepare returns is released.
 // Handler is safe for concurrent use.

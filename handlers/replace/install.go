@@ -93,7 +93,7 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*bound, al
 			all[b] = p
 			continue
 		}
-		if b.awaits() && !unanswered(err) { // no handler has accepted this config before, so the refusal must not affect other probes
+		if b.awaits() && !unanswered(err) { // no handler has accepted this config yet, so its refusal must not fail the replacement
 			all[b] = refusedConfig{b.redactError(err)}
 			continue
 		}

@@ -13,7 +13,7 @@
 //   - acquire admits the call within its sched.Quota, and takes an idle instance or makes one of the image.
 //   - instance.run enters the guest; guest.World.Enter starts the watchdog that ends it with the context.
 //   - The guest calls the host functions of internal/guest. While one waits, the call releases its slot.
-//   - A dial goes through egress.Policy: decide.go allows or refuses each address after names were resolved.
+//   - A dial goes through egress.Policy, which looks names up. Its decide.go allows or refuses each address.
 //   - At the deadline, a guest is unwound in the host call in which it waits or asks for fuel. A guest that
 //     cannot count fuel and computes loses its instance.
 //   - Call.Outcome returns the outcome of the guest's verdict and result document; kv is committed.

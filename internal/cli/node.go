@@ -61,7 +61,7 @@ func newNode(env *command.Env) *cobra.Command {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file with the API server and credentials; default: the service account of this pod")
 	f.StringVar(&o.context, "context", "", "context of --kubeconfig; default: its current one")
 	f.StringVar(&o.criSocket, "cri-socket", "", "unix socket of the container runtime, for exec probes, restarts and faster updates of container states; default: none")
-	f.StringVar(&o.leaseNamespace, "lease-namespace", "", "namespace of the lease prober-NODE, which this agent renews; default: no lease")
+	f.StringVar(&o.leaseNamespace, "lease-namespace", "", "namespace of the lease prober-NODE, which this agent renews, and of the leases that limit restarts and evictions; default: no lease prober-NODE, and the namespace of this pod, or of the context")
 	return c
 }
 

@@ -32,7 +32,7 @@ func TestArchitectureNamesExist(t *testing.T) {
 		pattern string
 		dirs    map[string]string // by the first part of a name
 	}{
-		1: {`\b(?:[A-Za-z]+\.[A-Za-z]+|fold)\b`, map[string]string{"shard": "core/internal/engine", "Worker": "core/internal/engine", "fold": "core/internal/engine", "Cache": "core/results"}},
+		1: {`\b(?:[A-Za-z]+\.[A-Za-z]+|fold)\b`, map[string]string{"shard": "core/internal/engine", "Worker": "core/internal/engine", "fold": "core/internal/engine", "claims": "core/results"}},
 		2: {`\begress(?:\.[A-Za-z]+)+\b`, map[string]string{"egress": "handlers/wasm/internal/egress"}},
 	} {
 		names := regexp.MustCompile(c.pattern).FindAllString(pictures[picture], -1)
@@ -64,7 +64,7 @@ func TestArchitectureStepsAreInOrder(t *testing.T) {
 			order = append(order, name)
 		}
 	}
-	want := []string{"shard.run", "Worker.fire", "Worker.enter", "Worker.attempts", "Worker.makeAttempt", "Worker.record", "fold", "Cache.Set", "Worker.emit"}
+	want := []string{"shard.run", "Worker.fire", "Worker.enter", "Worker.attempts", "Worker.makeAttempt", "Worker.record", "fold", "claims.Set", "Worker.conclude"}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

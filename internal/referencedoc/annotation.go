@@ -34,7 +34,7 @@ var probeFields = []field{
 	{"failureThreshold", "failures in a row that decide Failure", ""},
 	{"terminationGracePeriodSeconds", "grace period when the container is stopped for this probe; not for readiness", "the pod's"},
 	{"warningAs", "what a Warning counts as: `success` or `failure`", "`success`"},
-	{"errorPolicy", "what an attempt with an error counts as: `discard`, which keeps the result, or `failure`. Manifests and prober.yaml call `discard` `error`", "`discard`, or the plugin's"},
+	{"errorPolicy", "what an attempt with an error counts as: `discard`, which keeps the result, or `failure`. An error by a fault of the host always keeps it. Manifests and prober.yaml call `discard` `error`", "`discard`, or the plugin's"},
 	{"paused", "`true` stops the attempts; the result stays", ""},
 }
 

@@ -139,7 +139,7 @@ var proberYAML = []section{
 		{"plugins[].manifest", "with `digest`: SHA-256 that the manifest beside it must have", ""},
 		{"plugins[].grants", "what it may reach beyond its probes' targets, as far as its manifest requests it", "none"},
 		{"plugins[].limits", "[limits](abi.md) below those that its manifest requests", ""},
-		{"plugins[].errorPolicy", "what an attempt with an error counts as: `error`, which keeps the result and is called `discard` in the annotation, or `failure`", "the manifest's"},
+		{"plugins[].errorPolicy", "what an attempt with an error counts as: `error`, which keeps the result and is called `discard` in the annotation, or `failure`. An error by a fault of the host always keeps it", "the manifest's"},
 		{"plugins[].shadow", "this entry is another version, at `source`, that runs beside the plugin and decides nothing. Grants, limits and policy are the plugin's unless set", ""},
 		{"plugins[].promoteAfter", "when the shadow replaces the plugin", "never"},
 		{"plugins[].promoteAfter.ticks", "after so many comparisons", ""},

@@ -21,7 +21,7 @@ const (
 type known struct {
 	state     State
 	runs      string // the running version; "" unless Running
-	lastFound string // the version in the plugin's file; differs from runs after a promotion of a shadow
+	lastFound string // the version in the plugin's own file; after the promotion of a shadow, runs is another one
 	tried     string // the version of the last attempt to load
 	bad       bool   // whether this attempt failed
 }
@@ -55,7 +55,7 @@ const (
 	confirm                         // record the path and the signatures of the running version
 	load                            // load the version, and replace the running one
 	withdraw                        // stop the running version; probes return errors
-	unload                          // stop the running version; the next probe loads it again
+	unload                          // stop the running version, or drop the error of a failed one; the next probe loads it. Ends a shadow
 	forget                          // stop the running version, and drop the record
 	await                           // bind probes before there is a version; they return errors
 	reportError                     // report the snapshot's error; keep the running version
@@ -71,7 +71,7 @@ func decide(k known, f found, u usage) action {
 		return reportFileOfOther
 	case f.state == admit.Listed && k.state == Unused && u.none():
 		return offer
-	case f.state == admit.Pending, f.state == admit.Listed: // a probe that needs it takes its own snapshot
+	case f.state == admit.Pending, f.state == admit.Listed: // if Listed, a probe that needs it takes a snapshot that reads it
 		return keep
 	case f.state == admit.Away && (running || k.state == Withdrawn):
 		return reportError

@@ -166,7 +166,7 @@ func (m *Manager) Wants(name string) bool {
 	return m.holds[name] > 0 || m.wantsLocked(name)
 }
 
-// wantsLocked is [Manager.Wants] of a plugin that no manifest names.
+// wantsLocked is [Manager.Wants] for a plugin without holds.
 func (m *Manager) wantsLocked(name string) bool {
 	r := m.records[name]
 	return m.latest.Plugin(name).State == admit.Refused || m.latest.Plugin(name).State == admit.Away || r != nil && (r.state != Unused || r.loading || r.handler.Live()+r.preparing > 0)

@@ -126,9 +126,9 @@ func (m *Manager) demand(name string) (*record, error) {
 	}
 }
 
-// ready returns the plugin called name, nil if there is none, and reports whether it is loaded. If it
-// is, ready increments its count of probes in preparation. It returns an error if the plugin cannot
-// be loaded.
+// ready returns the plugin called name, nil if there is none. ready is true if probes can be bound to the
+// plugin now: it is Running, Withdrawn or Awaited. Then the count of probes in preparation is incremented.
+// ready is false if the plugin must be loaded first. The error means that it cannot be loaded.
 func (m *Manager) ready(name string) (r *record, ready bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

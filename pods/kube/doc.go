@@ -1,6 +1,7 @@
 // Package kube implements the pod source of `prober node`: the pods of one Kubernetes node that have the
-// annotation prober.dev/probes. The kubelet runs these pods, and carries out the probes of their containers.
-// Prober carries out the probes of the annotation, and reports results as pod conditions and events.
+// annotation prober.dev/probes. The kubelet runs these pods, and carries out the probes that are fields of
+// containers. Prober carries out the probes of the annotation, and reports results as pod conditions and
+// events.
 //
 // Read [Source] first, then plan.go: the requests of a pod that the operator allows. target.go decides
 // which targets are allowed. Package api speaks to the API server, and cri to the container runtime.
@@ -23,6 +24,6 @@
 //     of the probe, and queues the pod. Source.followResults passes failures of liveness and startup
 //     probes to the actor.
 //  8. Source.report gives the states of all probes of the pod to the writer of conditions, and records
-//     an event for each transition.
+//     events for transitions; Source.recordTransitions has the exceptions.
 //  9. The writer of package conditions patches the pod if a condition changes.
 package kube

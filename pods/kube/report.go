@@ -62,8 +62,7 @@ func (s *Source) reportAll() {
 	}
 }
 
-// report gives the states of a pod's probes to the writer of conditions, and records an event for each
-// transition of a probe.
+// report gives the states of a pod's probes to the writer of conditions, and records events for transitions.
 func (s *Source) report(uid types.UID) {
 	s.mu.Lock()
 	p := s.pods[uid]
@@ -190,8 +189,9 @@ func (s *Source) markRenewed(p *pod, latest *v1.Pod, status *v1.PodStatus, probe
 	}
 }
 
-// recordTransitions records an event for each probe whose state differs from its last event. It skips the end of
-// a container, for which the kubelet has events, and unknown states but for a probe that cannot be carried out.
+// recordTransitions records an event for each probe whose state differs from its last event. It skips a first
+// success, the end of a container, for which the kubelet has events, and the state unknown, unless the probe
+// has decided nothing and cannot be carried out.
 func (s *Source) recordTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeState) {
 	for key, now := range known {
 		before, reported := p.reported[key]

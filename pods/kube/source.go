@@ -73,7 +73,7 @@ type pod struct {
 	plan           *plan     // the plan given to the manager; nil before the first attempt
 	prior          *v1.Pod   // with the status left by an earlier agent
 	shown          *v1.Pod   // for readers and events
-	changes        int       // counts begins and ends of changes of its probes in the manager: odd during a change
+	changes        int       // number of changes of its probes in the manager that have begun, plus those that have ended; odd during a change
 	missedFailure  bool      // a probe failed during a change
 	halted         bool      // its liveness and startup probes were stopped
 	failed         []error   // errors that a change of a plugin may resolve

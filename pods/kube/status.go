@@ -73,8 +73,9 @@ func (s *Source) has(uid types.UID, p *pod) bool {
 	return s.pods[uid] == p
 }
 
-// firstStatus returns the status of a pod for the first ticks of its probes, which would otherwise skip to the
-// second tick. Started comes from the kubelet, unless a startup probe decides it, and Ready from an earlier agent.
+// firstStatus returns the status of a pod for the first ticks of its probes. Without it these ticks would
+// make no attempts. Started comes from the kubelet, unless a startup probe decides it, and Ready from an
+// earlier agent.
 func (s *Source) firstStatus(latest, prior *v1.Pod, next *plan) v1.PodStatus {
 	status := s.statusOf(latest)
 	kubelet := startedByKubelet(latest, &status)
@@ -171,7 +172,7 @@ func (s *Source) followResults(updates iter.Seq[results.Update]) {
 	}
 }
 
-// attempted reports whether an attempt of this agent has decided a result.
+// attempted reports whether a result with the reason r was decided by an attempt of this agent.
 func attempted(r results.Reason) bool {
 	switch r {
 	case results.Initial, results.Restored, results.NotRunning, results.Terminating:
@@ -180,7 +181,8 @@ func attempted(r results.Reason) bool {
 	return true
 }
 
-// failedAlready passes the present failures of a pod to the actor, after its mode has changed.
+// failedAlready passes the present failures of a pod to the actor, after a change of its mode, or of its probes
+// if one failed meanwhile.
 func (s *Source) failedAlready(uid types.UID) {
 	status, _ := s.store.PodStatus(uid)
 	each(&status, func(c *v1.ContainerStatus) {
@@ -195,7 +197,8 @@ func (s *Source) failedAlready(uid types.UID) {
 	})
 }
 
-// failed passes a failure to the actor. While the probes of the pod change, it leaves that to the attempt.
+// failed passes a failure to the actor. While the probes of the pod are changed, it only notes that there is
+// one: then Source.applied calls failedAlready after the change.
 func (s *Source) failed(uid types.UID, u *results.Update) {
 	s.mu.Lock()
 	p := s.pods[uid]
@@ -203,7 +206,7 @@ func (s *Source) failed(uid types.UID, u *results.Update) {
 		s.mu.Unlock()
 		return
 	}
-	if p.plan == nil || p.changing() { // the attempt calls failedAlready, with the new plan
+	if p.plan == nil || p.changing() { // applied calls failedAlready, with the new plan
 		p.missedFailure = true
 		s.mu.Unlock()
 		return

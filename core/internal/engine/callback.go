@@ -22,7 +22,7 @@ const (
 	observerCallback
 	eventCallback
 	sourceCallback
-	ownerCallback
+	ownerCallback // Release of a handler, or an [Owner]
 )
 
 var callbackNames = map[callback]string{

@@ -49,9 +49,9 @@ type Change struct {
 // one begins at once; keepsAttemptLocked has the exception. After other changes the attempt continues, and
 // counts by the new thresholds.
 //
-// Each of these changes, and a change of thresholds or policies, ends a hold after a failure and makes w
-// tick now. A new period applies at once: the next tick is due one new period after the last one, or now if
-// that time has passed. A shorter initial delay applies at once too.
+// If w is on hold after a Failure, any of these changes, or one of the thresholds or policies, ends the hold
+// and makes w tick now. A new period applies at once: the next tick is due one new period after the last
+// one, or now if that time has passed. A shorter initial delay applies at once too.
 func (w *Worker) Update(c Change) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +85,7 @@ func (w *Worker) Update(c Change) (changed bool) {
 			w.invalidateLocked()
 		}
 	}
-	if other && w.flight != nil && !w.abandoned && !w.keepsAttemptLocked() {
+	if other && w.busyRunner != nil && !w.abandoned && !w.keepsAttemptLocked() {
 		w.invalidateLocked()
 		w.redo, again = true, true
 	}
@@ -122,7 +122,7 @@ func rule(s *probe.Spec) probe.Spec {
 // the attempt replaces one that an earlier change has cancelled, and has a timeout. So at least every
 // second attempt counts, even if the probe changes more often than an attempt takes.
 func (w *Worker) keepsAttemptLocked() bool {
-	r := w.flight
+	r := w.busyRunner
 	if !r.again || r.context.timeout <= 0 {
 		return false
 	}
@@ -133,7 +133,7 @@ func (w *Worker) keepsAttemptLocked() bool {
 // invalidateLocked cancels the attempt under way, so that it does not count.
 func (w *Worker) invalidateLocked() {
 	w.generation++
-	if w.flight != nil {
-		w.flight.context.cancel()
+	if w.busyRunner != nil {
+		w.busyRunner.context.cancel()
 	}
 }

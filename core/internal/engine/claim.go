@@ -7,8 +7,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// owner identifies the task, or the joined tasks, that claims a container ID.
-type owner = seam.Owner[results.Subject]
+// claimer identifies the task, or the joined tasks, that claims a container ID.
+type claimer = seam.Owner[results.Subject]
 
 // Claim claims the present container ID of the task for w, before its first tick. It returns an
 // [*worker.InUseError] if another task has claimed the ID. Without a Claim, a tick claims the ID: while
@@ -28,14 +28,14 @@ func (w *Worker) Claim() error {
 }
 
 // claimLocked releases the ID of w, and claims id instead. If another task has claimed id, w has no ID
-// then, and claimLocked returns the other task's owner.
-func (w *Worker) claimLocked(id string) (other *owner) {
+// then, and claimLocked returns the other task's claimer.
+func (w *Worker) claimLocked(id string) (other *claimer) {
 	if w.id == id {
 		return nil
 	}
 	w.dropLocked()
 	w.id, w.adopted = "", false
-	if other = w.shared.claim(w.kind, id, w.owner()); other == nil {
+	if other = w.shared.claim(w.kind, id, w.claimer()); other == nil {
 		w.id = id
 	}
 	return other
@@ -44,13 +44,13 @@ func (w *Worker) claimLocked(id string) (other *owner) {
 // dropLocked ends the claim of w, and removes its decided result.
 func (w *Worker) dropLocked() {
 	if w.id != "" {
-		seam.Reveal(w.cache()).Release(w.id, w.owner())
+		seam.Reveal(w.cache()).Release(w.id, w.claimer())
 	}
 }
 
-// claim claims id in the cache of kind. It returns the other owner that has claimed id in any of the
+// claim claims id in the cache of kind. It returns the other claimer that has claimed id in any of the
 // caches, nil if there is none.
-func (s *Shared) claim(kind probe.Kind, id string, by *owner) (other *owner) {
+func (s *Shared) claim(kind probe.Kind, id string, by *claimer) (other *claimer) {
 	s.claiming.Lock()
 	defer s.claiming.Unlock()
 	if other := s.claimant(id, by); other != nil {
@@ -59,8 +59,8 @@ func (s *Shared) claim(kind probe.Kind, id string, by *owner) (other *owner) {
 	return seam.Reveal(s.Results[kind]).Claim(id, by)
 }
 
-// claimant returns the owner other than by that has claimed id; nil if there is none.
-func (s *Shared) claimant(id string, by *owner) (other *owner) {
+// claimant returns the claimer other than by that has claimed id; nil if there is none.
+func (s *Shared) claimant(id string, by *claimer) (other *claimer) {
 	for _, c := range s.Results {
 		if other := seam.Reveal(c).Claimant(id); other != nil && other != by {
 			return other

@@ -11,8 +11,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// staysClosed reports whether g stays closed until the state of the task changes or a method of the worker
-// is called. Until then the worker need not tick.
+// staysClosed reports whether only a new state of the task, or a call of a method of the worker, can open g.
+// Until then the worker need not tick.
 // See RATIONALE.md, "Why do some workers not tick at all?"
 func staysClosed(g worker.Gate) bool {
 	switch g {
@@ -119,9 +119,9 @@ func (w *Worker) enterLocked(now time.Time, s *worker.State) (gate worker.Gate, 
 // gateTextLocked returns a description of the closed gate, "" if w makes attempts.
 func (w *Worker) gateTextLocked(now time.Time, s *worker.State) string {
 	gate := w.gateLocked(now, s)
-	var other *owner
+	var other *claimer
 	if s.ContainerID != w.id {
-		other = w.shared.claimant(s.ContainerID, w.owner())
+		other = w.shared.claimant(s.ContainerID, w.claimer())
 	}
 	switch {
 	case gate == worker.NoStatus || gate == worker.PodEnded || gate == worker.NoContainer:

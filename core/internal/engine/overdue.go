@@ -41,10 +41,10 @@ func (c *attemptContext) overdue(now time.Time) time.Duration {
 // underWayLocked returns how long the attempt under way has lasted if it is overdue by overdueShown or
 // abandoned, else 0.
 func (w *Worker) underWayLocked(now time.Time) time.Duration {
-	if w.flight == nil || !w.abandoned && w.flight.context.overdue(now) < overdueShown {
+	if w.busyRunner == nil || !w.abandoned && w.busyRunner.context.overdue(now) < overdueShown {
 		return 0
 	}
-	return now.Sub(w.flight.began)
+	return now.Sub(w.busyRunner.began)
 }
 
 // isOverdue reports whether the tick that r runs for w is overdue.
@@ -55,7 +55,7 @@ func (w *Worker) isOverdue(r *runner) bool {
 }
 
 func (w *Worker) overdueLocked(r *runner) bool {
-	return w.flight == r && !w.abandoned && !w.stopped && r.context.overdue(time.Now()) >= overdueAfter
+	return w.busyRunner == r && !w.abandoned && !w.stopped && r.context.overdue(time.Now()) >= overdueAfter
 }
 
 // abandon abandons the tick of r if it is still overdue, and schedules the next one. A stopped worker does
@@ -81,10 +81,10 @@ func (w *Worker) abandon(r *runner) {
 func (w *Worker) endAbandoned(r *runner) (was, drained bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.abandoned || w.flight != r {
+	if !w.abandoned || w.busyRunner != r {
 		return false, false
 	}
-	w.abandoned, w.flight = false, nil
+	w.abandoned, w.busyRunner = false, nil
 	return true, w.drainedLocked()
 }
 

@@ -83,7 +83,7 @@ type shard struct {
 	heap    heap
 	stale   int   // approximate number of stale slots in the heap
 	batch   int64 // when to run the next batch; never without workers
-	limit   int64 // deadline of the batch: the end of its workers' first window
+	limit   int64 // earliest end of a window in the batch
 	timer   *time.Timer
 	wake    int64   // when the timer fires; never if not set
 	called  bool    // a runner is about to look at the heap

@@ -28,7 +28,7 @@ func (w *Worker) wakeScopedLocked() {
 	s := seam.Reveal(w.task.Load()).Current()
 	begins := s.Running && s.ContainerID != w.id
 	switch {
-	case w.ticking && begins && w.flight != nil && !w.abandoned:
+	case w.ticking && begins && w.busyRunner != nil && !w.abandoned:
 		w.invalidateLocked()
 	case w.ticking: // the end of the tick compares the states
 	default:

@@ -77,7 +77,7 @@ func (w *Worker) decidedLocked() results.Result {
 	task, id := w.task.Load(), w.containerLocked()
 	if id == "" {
 		id = task.PriorID
-		if by := seam.Reveal(w.cache()).Claimant(id); by != nil && by != w.owner() {
+		if by := seam.Reveal(w.cache()).Claimant(id); by != nil && by != w.claimer() {
 			return worker.InitialResult(w.kind)
 		}
 	}

@@ -21,11 +21,11 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	if state == nil {
 		return true
 	}
-	a, gate, more := w.enter(r, start, state)
-	if a.decided {
-		w.notify(func(o worker.ProbeObserver) { notifyDecision(o, a.decision) })
+	in, gate, more := w.enter(r, start, state)
+	if in.decided {
+		w.notify(func(o worker.ProbeObserver) { notifyDecision(o, in.decision) })
 	}
-	if !a.open {
+	if !in.open {
 		w.reportGate(gate)
 		switch {
 		case staysClosed(gate):
@@ -36,17 +36,17 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 		return more
 	}
 	t := &r.tick
-	*t = worker.Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: a.setup.name}
+	*t = worker.Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: in.setup.name}
 	if w.shared.Trace {
 		t.Trace = &r.trace.Trace
-		a.request.Trace = r.trace.begin()
+		in.request.Trace = r.trace.begin()
 		defer r.trace.reset()
 	}
-	defer w.conclude(r, &a, t) // deferred: runs even if the handler ends the goroutine
-	if a.overdue.IsZero() {
-		w.attempts(r, &a, t)
+	defer w.conclude(r, &in, t) // deferred: runs even if the handler ends the goroutine
+	if in.overdue.IsZero() {
+		w.attempts(r, &in, t)
 	} else {
-		t.Err = overdueError(a.overdue)
+		t.Err = overdueError(in.overdue)
 	}
 	return true
 }
@@ -69,12 +69,12 @@ func (w *Worker) currentState() (s *worker.State) {
 }
 
 // conclude records a tick, and notifies observers and events.
-func (w *Worker) conclude(r *runner, a *attempt, t *worker.Tick) {
+func (w *Worker) conclude(r *runner, in *inputs, t *worker.Tick) {
 	t.End = time.Now()
 	if t.Trace != nil {
 		r.trace.end()
 	}
-	recorded, mine := w.record(r, a, t)
+	recorded, mine := w.record(r, in, t)
 	if !mine {
 		return
 	}
@@ -91,9 +91,9 @@ func (w *Worker) conclude(r *runner, a *attempt, t *worker.Tick) {
 	}
 }
 
-// attempt has the inputs of the attempts of one tick, as of the start of the tick.
-type attempt struct {
-	open       bool           // the tick makes attempts, or is overdue
+// inputs has what all attempts of one tick share, as of the start of the tick.
+type inputs struct {
+	open       bool           // the tick makes attempts, or is an error because of an abandoned one
 	overdue    time.Time      // start of the abandoned attempt that is still under way; zero without one
 	decided    bool           // the start of the tick has decided a result
 	decision   results.Result // the decided result
@@ -102,13 +102,13 @@ type attempt struct {
 	request    probe.Request
 }
 
-// enter returns the attempt of this tick, or the closed gate. more reports whether to schedule the worker
-// again.
-func (w *Worker) enter(r *runner, now time.Time, s *worker.State) (a attempt, gate worker.Gate, more bool) {
+// enter returns the inputs of the attempts of this tick, or the closed gate. more reports whether to schedule
+// the worker again.
+func (w *Worker) enter(r *runner, now time.Time, s *worker.State) (in inputs, gate worker.Gate, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
-		return attempt{}, w.gate, false
+		return inputs{}, w.gate, false
 	}
 	id, adopted, result := w.id, w.adopted, w.decided
 	gate, more = w.enterLocked(now, s)
@@ -116,20 +116,20 @@ func (w *Worker) enter(r *runner, now time.Time, s *worker.State) (a attempt, ga
 	switch gate {
 	case worker.Open:
 	case worker.UnderWay:
-		return attempt{
-			open: true, overdue: w.flight.began, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation,
+		return inputs{
+			open: true, overdue: w.busyRunner.began, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation,
 		}, gate, more
 	default:
-		return attempt{decided: decided, decision: w.decided}, gate, more
+		return inputs{decided: decided, decision: w.decided}, gate, more
 	}
 	w.probed = true
-	a = attempt{open: true, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation, request: w.requestLocked(s)}
-	a.request.Debug = w.shared.Trace && (r.triggered || w.lastResult == probe.Failure || w.lastResult == probe.Unknown)
-	w.beginLocked(r, a.request.Spec.Timeout, now)
+	in = inputs{open: true, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation, request: w.requestLocked(s)}
+	in.request.Debug = w.shared.Trace && (r.triggered || w.lastResult == probe.Failure || w.lastResult == probe.Unknown)
+	w.beginLocked(r, in.request.Spec.Timeout, now)
 	if w.shared.ContainerScoped {
 		w.followLocked() // another container ends the attempt
 	}
-	return a, worker.Open, true
+	return in, worker.Open, true
 }
 
 // requestLocked returns the request of an attempt in the state s.
@@ -147,25 +147,25 @@ func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
 		r.context = new(attemptContext)
 		r.context.begin(timeout, now)
 	}
-	r.began, w.flight = now, r
+	r.began, w.busyRunner = now, r
 }
 
 // attempts calls the handler, and calls it again at once if it returns an error. It makes at most
 // [probe.MaxAttempts] attempts, and none after a change of the probe. Each attempt has the full timeout.
-func (w *Worker) attempts(r *runner, a *attempt, t *worker.Tick) {
+func (w *Worker) attempts(r *runner, in *inputs, t *worker.Tick) {
 	for start := t.Start; ; {
 		t.Attempts++
-		a.request.Attempt = t.Attempts
-		w.makeAttempt(r, a, t)
-		if t.Err == nil || !retries(t.Err) || w.skips(t.Err) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
+		in.request.Attempt = t.Attempts
+		w.makeAttempt(r, in, t)
+		if t.Err == nil || !retries(t.Err) || w.skips(t.Err) || t.Attempts == probe.MaxAttempts || !w.retry(r, in) {
 			return
 		}
-		if a.request.Trace != nil {
+		if in.request.Trace != nil {
 			now := time.Now()
-			a.request.Trace(probe.TraceEvent{
+			in.request.Trace(probe.TraceEvent{
 				Type: probe.TraceRetry, Name: strconv.Itoa(t.Attempts + 1), Detail: t.Err.Error(), Duration: now.Sub(start),
 			})
-			start, a.request.Debug = now, true
+			start, in.request.Debug = now, true
 		}
 	}
 }
@@ -183,31 +183,31 @@ func (w *Worker) skips(err error) bool {
 }
 
 // retry begins another attempt, unless the worker was stopped, paused or changed meanwhile.
-func (w *Worker) retry(r *runner, a *attempt) bool {
+func (w *Worker) retry(r *runner, in *inputs) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.generation != a.generation {
+	if w.generation != in.generation {
 		return false
 	}
-	w.beginLocked(r, a.request.Spec.Timeout, time.Now())
+	w.beginLocked(r, in.request.Spec.Timeout, time.Now())
 	return true
 }
 
 // makeAttempt makes one attempt with the context of r.
-func (w *Worker) makeAttempt(r *runner, a *attempt, t *worker.Tick) {
+func (w *Worker) makeAttempt(r *runner, in *inputs, t *worker.Tick) {
 	ctx := r.context
 	watch := w.shared.stalls.begin()
 	defer watch.end()
 	defer func() { t.Deferred += r.context.end() }()
 	ctx.watch = watch
 	t.Outcome, t.Err = probe.Outcome{}, probe.ErrGoexit // in case Attempt does not return; another goroutine continues then
-	t.Outcome, t.Err = worker.Attempt(ctx, a.setup.handler, a.request)
+	t.Outcome, t.Err = worker.Attempt(ctx, in.setup.handler, in.request)
 	if p, ok := errors.AsType[*probe.PanicError](t.Err); ok {
 		w.logPanic(handlerCallback, t.Err, p.Stack)
 	}
 	if !w.shared.Compat.Has(probe.CompatHostTrouble) && isStallCandidate(ctx, t.Outcome) {
-		if lost := ctx.lost(); lost >= minStallToDiscard(a.request.Spec.Timeout) {
-			t.Outcome, t.Err = probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, t.Outcome)
+		if lost := ctx.lost(); lost >= minStallToDiscard(in.request.Spec.Timeout) {
+			t.Outcome, t.Err = probe.Outcome{}, stallError(lost, in.request.Spec.Timeout, t.Outcome)
 		}
 	}
 }
@@ -223,20 +223,20 @@ type recorded struct {
 // record applies the thresholds to the outcome of a tick of the runner by. It does nothing if the worker
 // was stopped, paused or changed since the tick began. mine is false for an abandoned tick, which is not
 // reported.
-func (w *Worker) record(by *runner, a *attempt, t *worker.Tick) (r recorded, mine bool) {
+func (w *Worker) record(by *runner, in *inputs, t *worker.Tick) (r recorded, mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case !a.overdue.IsZero():
+	case !in.overdue.IsZero():
 		if w.abandoned {
 			r.gate = worker.UnderWay
 		}
-	case w.abandoned && w.flight == by:
+	case w.abandoned && w.busyRunner == by:
 		return recorded{}, false
 	default:
-		w.flight = nil
+		w.busyRunner = nil
 	}
-	current, noSlot := w.generation == a.generation, errors.Is(t.Err, probe.ErrNoSlot)
+	current, noSlot := w.generation == in.generation, errors.Is(t.Err, probe.ErrNoSlot)
 	if current {
 		r.quarantine = w.noteQuarantineLocked(t)
 	}

@@ -47,7 +47,7 @@ func (s *schedule) size(period time.Duration) (size int64) {
 }
 
 // planLocked plans the next batch: all workers that are due at its time, none of them after its window.
-// This time is the last due time within the windows of all workers that are due earlier.
+// The batch time is the latest due time that lies in the window of every worker due before it.
 func (s *shard) planLocked() {
 	switch {
 	case len(s.heap) == 0:

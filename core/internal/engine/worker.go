@@ -5,9 +5,16 @@
 //   - gate.go: why a tick makes no attempts
 //   - fold.go: the threshold rule
 //   - worker.go: when a worker ticks, is triggered and is stopped
+//   - claim.go: one task at a time has a container ID
 //   - schedule.go: runs the workers that are due
+//   - window.go: runs workers whose due times are close in one batch
+//   - prefetch.go, prefetch_asm.go, prefetch_other.go: load the memory of the next worker early
+//   - context.go: the context of an attempt
 //   - callback.go: panics of functions of other packages
 //   - overdue.go: handlers that do not return
+//   - quarantine.go: handlers that have suspended attempts
+//   - observer.go: the observers of a worker, and traces
+//   - status.go: the present state of a worker
 //   - change.go: pauses, resumes and changes a worker
 //   - scoped.go: begins the schedule with the container, in a mode that is off by default
 //   - stall.go: detects that the agent itself did not run
@@ -161,13 +168,13 @@ type Worker struct {
 	shard     *shard
 	scheduled atomic.Int64 // moment of its valid slot in the heap of the shard; never without one
 	task      atomic.Pointer[worker.Task]
-	observer  observers // read-only; first has the owner
+	observer  observers // read-only; first has the [Owner]
 
 	mu             sync.Mutex
 	setup          setup
 	due            int64         // due time of the next periodic tick; before Start, the delay of the first
 	step           time.Duration // from the last due time to due
-	flight         *runner       // runner of the attempt under way, or of the abandoned one
+	busyRunner     *runner       // runner of the attempt under way, or of the abandoned one
 	quarantine     *quarantine   // nil if not in quarantine
 	id             string        // container ID that w has claimed in the cache
 	run            run
@@ -191,7 +198,7 @@ type Worker struct {
 	probed         bool // the container was probed at least once
 
 	awaited      bool     // Wait waits for the end of the last tick
-	abandoned    bool     // the attempt of flight was abandoned
+	abandoned    bool     // the attempt of busyRunner was abandoned
 	loggedPanics callback // callbacks whose panic was logged
 
 	phase time.Duration // from the first due time to the second; 0 after use
@@ -368,9 +375,8 @@ func (w *Worker) notifyDrained(drained bool) {
 	}
 }
 
-// endTick ends the tick of a worker, and returns when it is due next. It returns never if w falls asleep,
-// because the gate of the tick stays closed and was not opened meanwhile. It does not schedule a stopped
-// worker. ended reports whether w stops now.
+// endTick ends the tick. next is when w is due, or never if w sleeps or has stopped. w falls asleep if the
+// gate of the tick stays closed and was not opened meanwhile. ended reports whether this tick stops w.
 func (w *Worker) endTick(r *runner, more bool) (next moment, stopped, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -402,7 +408,9 @@ func (w *Worker) endTick(r *runner, more bool) (next moment, stopped, ended bool
 	return next, false, false
 }
 
-// Wake makes w due again after a change of its task's state, at the next multiple of its period.
+// Wake makes w due again after a change of its task's state, at the next multiple of its period. The first
+// attempt on a container is due after at most longestWait. With [Shared].ContainerScoped, w is due now if it
+// was asleep or if another container runs.
 func (w *Worker) Wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -435,7 +443,7 @@ func (w *Worker) awakenLocked() (was bool) {
 	return true
 }
 
-// nextDueLocked returns due, or if it has passed the next multiple of the period after now.
+// nextDueLocked returns due; if due has passed, the next multiple of the period.
 func (w *Worker) nextDueLocked(now int64) (due int64) {
 	late := now - w.due
 	if late < 0 {
@@ -624,8 +632,8 @@ func (a *awaited) end(w *Worker) {
 	delete(a.channels, w)
 }
 
-// owner returns the owner of the container IDs that w claims.
-func (w *Worker) owner() *owner { return seam.Reveal(w.task.Load()).Owner() }
+// claimer returns the identity under which w claims container IDs. The workers of a task share it.
+func (w *Worker) claimer() *claimer { return seam.Reveal(w.task.Load()).Owner() }
 
 func (w *Worker) cache() *results.Cache { return w.shared.Results[w.kind] }
 
@@ -682,7 +690,7 @@ func (w *Worker) decideLocked(r results.Result, why results.Cause) {
 // result.
 func (w *Worker) storeLocked(r results.Result, why results.Cause, again bool) {
 	w.decided, w.stored, w.initial = r, true, why.Reason == results.Initial
-	seam.Reveal(w.cache()).Set(w.id, r, w.owner(), why, again)
+	seam.Reveal(w.cache()).Set(w.id, r, w.claimer(), why, again)
 }
 
 // cached returns the cached result of a container, or the initial result if there is none.

@@ -33,5 +33,5 @@ type Version struct {
 // Keep selects the state of a probe that a change keeps.
 type Keep struct {
 	Run     bool // the run of equal results
-	Attempt bool // the attempt under way, unless its timeout or target changes, and a hold
+	Attempt bool // a hold, and the attempt under way unless its timeout or target changes
 }

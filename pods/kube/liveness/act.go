@@ -21,7 +21,7 @@ const (
 // errOpened means that the breaker opened while a preStop hook ran.
 var errOpened = errors.New("the breaker has opened")
 
-// task is an action in progress. It is read-only.
+// task is the input of an action. It is read-only.
 type task struct {
 	p        *pending // not read by the action
 	failure  Failure

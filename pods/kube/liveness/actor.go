@@ -45,8 +45,8 @@ type pending struct {
 	acted    bool
 	hooked   bool            // its preStop hook has run, but the breaker has opened meanwhile
 	running  bool            // an action is in progress
-	settled  time.Time       // no action before
-	blocked  time.Time       // no action before
+	settled  time.Time       // no action before this time, so that related failures appear first
+	blocked  time.Time       // no action before this time, by a PodDisruptionBudget or another pod of the workload
 	blocks   int             // consecutive times that the action was blocked
 	next     time.Time       // time of the next decision
 	reason   string          // reason of the last wait
@@ -65,7 +65,7 @@ type loop struct {
 	running sync.WaitGroup
 }
 
-// action is an action in progress.
+// action has the start and the namespace of an action in progress.
 type action struct {
 	begun     time.Time
 	namespace string
@@ -77,8 +77,8 @@ type outcome struct {
 	err  error
 }
 
-// Run acts on failures until ctx ends, which also ends the actions in progress. The next agent will find
-// the same failures.
+// Run acts on failures until ctx ends, which also ends the actions in progress. Failures that are
+// left are forgotten: the probes of the next agent decide them again.
 func (a *Actor) Run(ctx context.Context) {
 	l := &loop{
 		Actor: a, breaker: newBreaker(&a.cfg, a.log), pending: map[key]*pending{}, begun: map[types.UID]action{}, done: make(chan outcome),

@@ -176,8 +176,9 @@ func (b *breaker) check(now time.Time) Doubts {
 	return next
 }
 
-// hold updates the latch of a scope with the present cause, and returns why no action is taken on the scope's pods; ""
-// if actions are allowed. all reports whether the cause is the agent or the node. ofAll reports the same of the reason.
+// hold updates the latch of a scope with the present cause, and returns why no action is taken on the scope's
+// pods; "" if actions are allowed. all reports whether cause is about the agent or the node. ofAll reports
+// whether reason is.
 func (b *breaker) hold(scope Scope, cause string, all bool, now time.Time) (reason string, ofAll bool) {
 	l := b.open[scope]
 	if l == nil {

@@ -63,8 +63,8 @@ type order struct {
 	returns bool // the kubelet starts it again
 }
 
-// decide decides about a failure. Checks that end the failure come first. The guards come last, since they
-// only delay an action.
+// decide returns the next step for a failure. Checks that end the failure come first. The guards come last,
+// since they only delay an action.
 func decide(s *situation, now time.Time) decision {
 	c, lost := s.subject()
 	switch {

@@ -37,8 +37,9 @@ type OnFailurePolicy string
 // The policies.
 const (
 	Refuse OnFailurePolicy = "refuse" // the container is left alone
-	// Kill kills such a container without a preStop hook and a grace period, so that it exits with code
-	// 137. A container that is never restarted is stopped as the kubelet stops it.
+	// Kill kills such a container without a preStop hook and a grace period. It exits with code 137, and the
+	// kubelet restarts it. A container that is not restarted after that code either is stopped as the kubelet
+	// stops it.
 	Kill OnFailurePolicy = "kill"
 )
 
@@ -86,8 +87,8 @@ type Config struct {
 // have equal weight in the node, workloads in their namespace, and pods in their workload. The breaker opens only if
 // the limits are exceeded even without any single one of these parts.
 type Breaker struct {
-	Share  float64       // share of probes that failed within Window: 0.5
-	Least  int           // minimum number of failures: 5
+	Share  float64       // share of probes that began to fail within Window, or of liveness and startup probes that fail: 0.5
+	Least  int           // minimum number of these failures: 5
 	Window time.Duration // 30 s
 	Lag    time.Duration // delay of the schedule: 2 s
 	// Pressure has the limits for "cpu", "memory" and "io", in percent of the last 10 s in which some task waited. The
@@ -188,8 +189,9 @@ func (a *Actor) Changed(c *states.Change) {
 	a.signal()
 }
 
-// Failed acts on a failure as soon as the guards allow it. It retries until the container or the pod is gone or
-// replaced, or the probe recovers.
+// Failed acts on a failure as soon as the guards allow it. It retries until the container or the pod is gone
+// or replaced, or the probe recovers. It gives up if the action is impossible: the agent has no runtime or
+// may not evict, the API server denies the eviction, or [Refuse] applies. In a dry run it records one event.
 func (a *Actor) Failed(f Failure) {
 	if f.Pod == nil || f.ContainerID == "" || f.Mode != Restart && f.Mode != Evict {
 		return

@@ -25,8 +25,8 @@ const (
 	notPermitted = "not the probe's target, and not both requested by the plugin and granted"
 )
 
-// dial is one connection request while it is checked against the grants. Its methods in dial.go look
-// up names, its methods in this file do not.
+// dial is a connection request that is checked against the grants. Its methods in this file look up no
+// names; some of its methods in dial.go do.
 type dial struct {
 	plugin.Dial
 	*Policy
@@ -134,7 +134,8 @@ func (d *dial) aliases() (all []alias) {
 
 // decideClass returns an error if the class of the address is refused. Addresses that belong to no
 // host are always refused. Link-local, metadata and loopback addresses are refused unless a grant spells
-// them out. Loopback ports that the pod declares are allowed too.
+// them out. Loopback addresses are also allowed for a target on loopback, and for ports that the pod
+// declares.
 func (d *dial) decideClass() error {
 	spelledOut := d.Permissions.spellsOut(d.Dial)
 	for _, form := range netaddr.Forms(d.Addr) {

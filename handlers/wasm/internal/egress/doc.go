@@ -1,7 +1,7 @@
 // Package egress decides where the guest of a plugin may dial and what it may look up.
 //
-// Read dial.go first, from [Policy.Resolve]: it parses the URL, looks names up, and decides on
-// sockets and on addresses that may be the target's. decide.go has the decisions that need no
+// Read dial.go first, from [Policy.Resolve]: it parses the URL and looks names up. It also decides on
+// sockets, and whether a literal address is the target's. decide.go has the decisions that need no
 // look-up. The host dials the address that was checked, never a name, so a second look-up cannot
 // change the decision. A capability that is missing as a whole is refused earlier, at load or in the
 // guest's call.
