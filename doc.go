@@ -137,7 +137,7 @@
 //
 // # Lives of values
 //
-// Each value is read once, and passed on. Each line names a function, and what it does with the value.
+// Each value is read once, and passed on. Each line names a function and its use of the value.
 //
 // A timeout, of an annotation or of a v1.Probe:
 //

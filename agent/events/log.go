@@ -141,7 +141,7 @@ func (l *Log) add(ref v1.ObjectReference, target, eventType, reason, message str
 }
 
 // dropLocked drops the oldest event of the pod with the most events, in the namespace with the most events.
-// So a pod with ever-changing events loses its own events, and not those of other pods.
+// So a pod with ever-changing events loses its own events, and no others.
 func (l *Log) dropLocked() {
 	type pod struct {
 		namespace, name string

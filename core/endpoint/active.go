@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/internal/seam"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
@@ -35,8 +36,8 @@ func (f *fixed) Probe(ctx context.Context, r probe.Request) (probe.Outcome, erro
 	return f.Handler.Probe(ctx, r)
 }
 
-// addProbes adds and changes the probes of next, and removes those of old that next does not have. After an error the
-// probes of old run as before.
+// addProbes adds and changes the probes of next, and removes the other probes of the endpoint. After an error the probes
+// of old run as before.
 func (s *Set[K]) addProbes(next, old *entry[K]) error {
 	var undo []func()
 	for i := range next.checks {
@@ -216,9 +217,10 @@ func (t *ticks[K]) update(text string, tick *worker.Tick) {
 	if !change {
 		return
 	}
-	if p, ok := s.group.Current(id); ok {
+	hidden := seam.Reveal(s.group)
+	if p, at, ok := hidden.Current(id); ok {
 		p.Spec.Period = period
-		_ = s.group.Update(id.Key, p) // fails only if the probe has ended meanwhile
+		hidden.Replace(at, p, seam.Keep{Run: true, Attempt: true}) // does nothing if Put has changed the probe meanwhile
 	}
 }
 

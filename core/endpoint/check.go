@@ -134,7 +134,7 @@ func (c *check[K]) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// expireLocked does what is due at now.
+// expireLocked makes the changes that are due at now.
 func (c *check[K]) expireLocked(now time.Time) {
 	if p := c.cfg.Push; p != nil && !c.push.late {
 		due := p.due(c.push.from)
@@ -200,40 +200,54 @@ func (s *Set[K]) Started(key K, name string) error {
 }
 
 func (s *Set[K]) pushed(key K, name string, change func(*check[K], time.Time)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.checkLocked(key, name)
-	if c == nil || c.cfg.Push == nil {
+	found := s.with(key, name, func(c *check[K], now time.Time) bool {
+		if c.push == nil {
+			return false
+		}
+		change(c, now)
+		s.planLocked(c)
+		return true
+	})
+	if !found {
 		return fmt.Errorf("endpoint %v, pushed check %q: %w", key, name, ErrNotFound)
 	}
-	change(c, time.Now())
-	s.planLocked(c)
 	return nil
 }
 
-func (s *Set[K]) checkLocked(key K, name string) *check[K] {
+// with calls do for a check, with mu held. It returns the result of do, and false for a check that does not exist.
+func (s *Set[K]) with(key K, name string, do func(c *check[K], now time.Time) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	e := s.endpoints[key]
 	if e == nil {
-		return nil
+		return false
 	}
-	return e.checkNamed(name)
+	c := e.checkNamed(name)
+	return c != nil && do(c, time.Now())
 }
 
 // Observe adds the outcome of a request of real traffic to a passive check.
 func (s *Set[K]) Observe(key K, name string, ok bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.checkLocked(key, name)
-	if c == nil || c.cfg.Passive == nil {
+	found := s.with(key, name, func(c *check[K], now time.Time) bool {
+		if c.traffic == nil {
+			return false
+		}
+		if c.traffic.add(c.cfg.Passive, ok, now) && !c.ejected() {
+			s.ejectLocked(c, now)
+		}
+		return true
+	})
+	if !found {
 		return fmt.Errorf("endpoint %v, passive check %q: %w", key, name, ErrNotFound)
 	}
-	now := time.Now()
-	if !c.traffic.add(c.cfg.Passive, ok, now) || c.ejected() {
-		return nil
-	}
+	return nil
+}
+
+// ejectLocked begins an ejection, if the pool allows it.
+func (s *Set[K]) ejectLocked(c *check[K], now time.Time) {
 	if !s.allowsEjectionLocked(c.entry) {
 		c.traffic.overflow++
-		return nil
+		return
 	}
 	text := fmt.Sprintf("ejected after %d failures in a row", c.traffic.run)
 	if n := c.cfg.Passive.Consecutive; n == 0 || c.traffic.run < n {
@@ -243,7 +257,6 @@ func (s *Set[K]) Observe(key K, name string, ok bool) error {
 	s.countEjected(c.entry, 1)
 	c.setLocked(states.Failure, text, now)
 	s.planLocked(c)
-	return nil
 }
 
 // restoreLocked ends an ejection.

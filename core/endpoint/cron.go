@@ -29,7 +29,7 @@ var shorthands = map[string]string{
 
 // ParseCron reads a schedule in the five fields of crontab(5): minute, hour, day of the month, month, day of the week. They
 // have lists, ranges, steps and English names; a day matches if either of its two restricted fields does. @hourly, @daily,
-// @midnight, @weekly, @monthly, @yearly and @annually are short for them. Times are those of loc; nil means UTC.
+// @midnight, @weekly, @monthly, @yearly and @annually are short for them. Times are in loc; nil means UTC.
 //
 // When the clock is put forward or back, a schedule behaves as Debian's cron does: with a fixed hour and minute, a time
 // that is skipped comes when the clock has been put forward, and one that is repeated comes once. With * in the hour or

@@ -27,7 +27,7 @@ func (s *Set[K]) cycleLocked(key K, dependsOn []K) (through K, ok bool) {
 	return through, false
 }
 
-// linkLocked adds e to the dependents of what it depends on, also of keys that have no endpoint yet.
+// linkLocked adds e to the dependents of each key in its DependsOn, also of keys that have no endpoint yet.
 func (s *Set[K]) linkLocked(e *entry[K]) {
 	for _, d := range e.cfg.DependsOn {
 		if s.dependents[d] == nil {

@@ -74,7 +74,7 @@ type Check struct {
 func (c *Check) weight() int { return cmp.Or(c.Weight, 1) }
 
 // check returns an error about the configuration.
-func (e *Endpoint[K]) check(key K, pools map[string]Pool) error {
+func (e *Endpoint[K]) check(key K, pools map[string]*pool) error {
 	if len(e.Checks) == 0 || len(e.Checks) > MaxChecks {
 		return invalid("Checks", "has %d checks, and must have 1 to %d", len(e.Checks), MaxChecks)
 	}

@@ -380,7 +380,7 @@ func report(t *testing.T, s *Set[string], key string, r probe.Result) {
 
 func TestFailureOfDependencyIsUnknown(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
-		put(t, s, "page", Endpoint[string]{Checks: pushed("push"), DependsOn: []string{"shop"}}) // before what it depends on
+		put(t, s, "page", Endpoint[string]{Checks: pushed("push"), DependsOn: []string{"shop"}}) // before its dependency
 		put(t, s, "shop", Endpoint[string]{Checks: pushed("push"), DependsOn: []string{"database"}})
 		put(t, s, "database", Endpoint[string]{Checks: pushed("push")})
 		for _, key := range []string{"page", "shop", "database"} {
@@ -707,4 +707,52 @@ func TestConcurrentPutsMakeNoCycle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A change of the period by a tick never undoes a Put.
+func TestPeriodChangesKeepPut(t *testing.T) {
+	s, err := New[string](Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := handler(probe.Failure)
+	var want time.Duration
+	for i := range 300 {
+		want = time.Duration(i+1) * time.Second
+		h.set([...]probe.Result{probe.Failure, probe.Success}[i%2])
+		err := s.Put("a", Endpoint[string]{Checks: []Check{{
+			Name: "http", Unhealthy: time.Millisecond, Undecided: 2 * time.Millisecond,
+			Probe: &group.Probe{Handler: h, Spec: probe.Spec{Period: time.Millisecond, Timeout: want, SuccessThreshold: 2, FailureThreshold: 2}},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, ok := s.group.Current(s.id("a", "http")); !ok || now.Spec.Timeout != want {
+			t.Fatalf("after Put %d the timeout is %v, want %v", i, now.Spec.Timeout, want)
+		}
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now, ok := s.group.Current(s.id("a", "http")); ok && now.Spec.Timeout != want {
+		t.Errorf("the timeout is %v, want %v", now.Spec.Timeout, want)
+	}
+}
+
+// A drained endpoint with the same state and reason still passes on that it fails.
+func TestDependentsOfDrainedEndpoint(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
+		put(t, s, "database", Endpoint[string]{Checks: pushed("push")})
+		put(t, s, "shop", Endpoint[string]{Checks: pushed("push"), DependsOn: []string{"database"}})
+		put(t, s, "page", Endpoint[string]{Checks: pushed("push"), DependsOn: []string{"shop"}})
+		if err := s.Force("shop", Forced{Mode: Drained}); err != nil {
+			t.Fatal(err)
+		}
+		report(t, s, "page", probe.Failure)
+		report(t, s, "database", probe.Failure)
+		expect(t, s, "page", states.Failure, "push: failure")
+		report(t, s, "shop", probe.Failure) // unknown as before, since it depends on the database
+		expect(t, s, "shop", states.Unknown, "drained")
+		expect(t, s, "page", states.Unknown, "depends on shop, which fails")
+	})
 }

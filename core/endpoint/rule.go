@@ -52,7 +52,7 @@ func (r Rule) needed(total int) int {
 //   - failure if the checks cannot suffice, even if all that are unknown would pass,
 //   - unknown if that depends on the checks that are unknown, or if there are no checks.
 //
-// So an unknown check never hides a failure that is certain, and never makes one.
+// So an unknown check never hides a failure that is certain, and never makes one. The checks that decide a state are in it.
 func (r Rule) Combine(votes []Vote) states.State {
 	var success, warning, unknown, total int
 	for _, v := range votes {
@@ -80,10 +80,6 @@ func (r Rule) Combine(votes []Vote) states.State {
 		return states.Failure
 	}
 }
-
-// Decides reports whether a check in state vote is a reason for the state of its endpoint: for a success the checks that
-// succeed, and for every other state the checks that are in it.
-func Decides(endpoint, vote states.State) bool { return endpoint == vote }
 
 func (r Rule) check(total int) error {
 	switch {

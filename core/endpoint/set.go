@@ -41,7 +41,7 @@ type Set[K comparable] struct {
 	pools map[string]*pool
 
 	mu         sync.Mutex
-	changing   map[K][]K                     // endpoints that Put or Remove changes, and what they will depend on
+	changing   map[K][]K                     // endpoints that Put or Remove changes, with their new DependsOn
 	adding     map[results.Subject]*check[K] // whose probes are being added
 	endpoints  map[K]*entry[K]
 	dependents map[K]map[*entry[K]]struct{}
@@ -136,11 +136,7 @@ func New[K comparable](cfg Config) (*Set[K], error) {
 // and is a [*group.FieldError] about the configuration, or an error of the group about a probe.
 func (s *Set[K]) Put(key K, e Endpoint[K]) error {
 	e.Checks, e.DependsOn = slices.Clone(e.Checks), slices.Clone(e.DependsOn)
-	pools := make(map[string]Pool, len(s.pools))
-	for name := range s.pools {
-		pools[name] = Pool{}
-	}
-	if err := e.check(key, pools); err != nil {
+	if err := e.check(key, s.pools); err != nil {
 		return fmt.Errorf("endpoint %v: %w", key, err)
 	}
 	old, err := s.begin(key, e.DependsOn)
@@ -287,16 +283,23 @@ func (s *Set[K]) Force(key K, f Forced) error {
 func (s *Set[K]) Release(key K) error { return s.force(key, nil) }
 
 func (s *Set[K]) force(key K, f *Forced) error {
+	if !s.setForced(key, f) {
+		return fmt.Errorf("endpoint %v: %w", key, ErrNotFound)
+	}
+	return nil
+}
+
+func (s *Set[K]) setForced(key K, f *Forced) (found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.endpoints[key]
 	if e == nil {
-		return fmt.Errorf("endpoint %v: %w", key, ErrNotFound)
+		return false
 	}
 	e.forced = f
 	s.planForcedLocked(e)
 	s.evaluateLocked(e, time.Now(), false)
-	return nil
+	return true
 }
 
 // evaluateLocked computes the state of e, and tells readers and dependents if it has changed.
@@ -331,17 +334,16 @@ func (s *Set[K]) evaluateLocked(e *entry[K], now time.Time, first bool) {
 		usable = f.Mode == Up
 		reason = f.text()
 	}
-	if state == e.state && reason == e.reason && usable == e.usable && !first {
-		e.blocked = blocked
-		return
-	}
 	c := Change[K]{Key: e.key, From: e.state, To: state, Time: now, Reason: reason, Deciding: e.names(state, deciding), Usable: usable}
+	changed := first || state != e.state || reason != e.reason || usable != e.usable
 	wasDown := e.down()
 	if state != e.state || first {
 		e.since = now
 	}
 	e.state, e.reason, e.blocked, e.usable = state, reason, blocked, usable
-	s.emitLocked(&c)
+	if changed {
+		s.emitLocked(&c)
+	}
 	if wasDown != e.down() || first {
 		s.evaluateDependentsLocked(e.key, now)
 	}
@@ -365,7 +367,7 @@ func (e *entry[K]) combine() (state states.State, deciding uint64) {
 	}
 	state = e.cfg.Rule.Combine(votes)
 	for i, v := range votes {
-		if Decides(state, v.State) {
+		if v.State == state {
 			deciding |= 1 << i
 		}
 	}

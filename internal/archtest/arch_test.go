@@ -42,7 +42,7 @@ var packages = map[string]struct {
 	"core/internal/engine": {
 		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain", "internal/suspend"},
 	},
-	"core/endpoint": {ours: []string{"probe", "core/group", "core/results", "core/states", "core/worker", "internal/clip"}},
+	"core/endpoint": {ours: []string{"probe", "core/group", "core/internal/seam", "core/results", "core/states", "core/worker", "internal/clip"}},
 	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
 	"core/group":    {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {

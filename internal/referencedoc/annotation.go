@@ -38,7 +38,7 @@ var probeFields = []field{
 	{"paused", "`true` stops the attempts; the result stays", ""},
 }
 
-// annotations are the annotations of pods beside prober.dev/probes: who reads them, and what they mean.
+// annotations are the other annotations of pods: who reads them, and their meaning.
 var annotations = []struct{ name, reader, values, text string }{
 	{"prober.dev/address", "`prober run`", "name or IP address", "where a container without a `command` is probed"},
 	{"prober.dev/umask", "`prober run`", "octal number", "file mode creation mask of the pod's processes"},

@@ -38,7 +38,7 @@ func flagsPage() (string, error) {
 	return b.String(), nil
 }
 
-// usage returns the usage line of a command with those of its flags that are in shared.
+// usage returns the usage line of a command with its flags that are in shared.
 func usage(c *cobra.Command, shared []string) string {
 	var line strings.Builder
 	line.WriteString(strings.TrimSuffix(c.UseLine(), " [flags]"))

@@ -263,7 +263,7 @@ func defaultOf(parsed *config.Agent, path string) string {
 	return value(reflect.ValueOf(parsed), strings.Split(path, "."))
 }
 
-// value returns what is at a path of fields, without regard to case, or "".
+// value returns the value at a path of fields, without regard to case, or "".
 func value(v reflect.Value, path []string) string {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {

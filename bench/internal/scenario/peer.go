@@ -131,7 +131,7 @@ func drive(ctx context.Context, n int, url func(i int) string) {
 				return
 			}
 			if answer, err := client.Do(request); err == nil {
-				_, _ = io.Copy(io.Discard, answer.Body) // what it misses is a lost request of the target
+				_, _ = io.Copy(io.Discard, answer.Body) // an error is a request that the target misses
 				answer.Body.Close()
 			}
 		})
