@@ -93,19 +93,16 @@ func rows(c *cobra.Command) (all []string) {
 }
 
 func row(f *pflag.Flag) string {
-	name := "--" + f.Name
-	switch kind := f.Value.Type(); {
-	case strings.Contains(kind, "|"):
-		name += "=" + strings.ReplaceAll(kind, "|", `\|`)
-	case kind != "bool":
-		name += "=" + strings.ToUpper(strings.TrimSuffix(kind, "Array"))
+	t := command.TextOf(f)
+	name, value := t.Name, ""
+	if t.Value != "" {
+		name += "=" + strings.ReplaceAll(t.Value, "|", `\|`)
 	}
-	if f.Shorthand != "" {
-		name += ", -" + f.Shorthand
+	if t.Short != "" {
+		name += ", " + t.Short
 	}
-	value := ""
-	if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "false" {
-		value = "`" + f.DefValue + "`"
+	if t.Default != "" {
+		value = "`" + t.Default + "`"
 	}
 	_, usage := pflag.UnquoteUsage(f)
 	return fmt.Sprintf("| `%s` | %s | %s |\n", name, value, strings.NewReplacer("|", `\|`, "<", "&lt;", "\n", " ").Replace(usage))

@@ -92,19 +92,16 @@ func option(f *pflag.Flag) string {
 	if f.Hidden {
 		return ""
 	}
-	name := "--" + f.Name
-	if f.Shorthand != "" {
-		name = "-" + f.Shorthand + ", " + name
+	t := command.TextOf(f)
+	name, text := t.Name, f.Usage
+	if t.Short != "" {
+		name = t.Short + ", " + name
 	}
-	if kind := f.Value.Type(); kind != "bool" {
-		name += "=" + strings.ToUpper(strings.TrimSuffix(kind, "Array"))
-		if strings.Contains(kind, "|") {
-			name = name[:strings.LastIndex(name, "=")+1] + kind
-		}
+	if t.Value != "" {
+		name += "=" + t.Value
 	}
-	text := f.Usage
-	if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "false" {
-		text += " (default " + f.DefValue + ")"
+	if t.Default != "" {
+		text += " (default " + t.Default + ")"
 	}
 	return fmt.Sprintf(".TP\n\\fB%s\\fR\n%s\n", roff(name), roff(text))
 }
