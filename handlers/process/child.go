@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/netip"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-plugin/runner"
@@ -27,6 +26,7 @@ type child struct {
 	mark   string // marks its environment
 	lines  *lineLog
 	hello  *io.PipeReader
+	taken  chan struct{} // closed by Stdout
 	stdin  io.WriteCloser
 	ctx    context.Context // the process is killed when it ends
 	kill   context.CancelFunc
@@ -43,7 +43,7 @@ var _ runner.Runner = (*child)(nil)
 // and always calls finish.
 func newChild(p *sealed.Copy, lines *lineLog) *child {
 	path, files := p.Command()
-	c := &child{lines: lines, mark: procgroup.NewMark(), exited: make(chan struct{})}
+	c := &child{lines: lines, mark: procgroup.NewMark(), taken: make(chan struct{}), exited: make(chan struct{})}
 	c.ctx, c.kill = context.WithCancel(context.Background())
 	c.cmd = &exec.Cmd{
 		Path: path, Args: []string{plugin.ProcessPrefix + lines.name}, Dir: "/", ExtraFiles: files,
@@ -140,11 +140,25 @@ func (w *helloWriter) close() {
 	w.rest.flush()
 }
 
-// Stdout implements [runner.Runner].
-func (c *child) Stdout() io.ReadCloser { return c.hello }
+// Stdout implements [runner.Runner]. go-plugin calls it once.
+func (c *child) Stdout() io.ReadCloser {
+	close(c.taken)
+	return c.hello
+}
 
-// Stderr implements [runner.Runner]. It is empty: standard error goes to the log.
-func (c *child) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+// Stderr implements [runner.Runner]. It is empty, because standard error goes to the log. Its end waits for
+// Stdout: go-plugin v1.7.0 counts its readers with a WaitGroup and waits for them in another goroutine, so
+// it panics if the first reader ends at the moment at which it counts the second.
+func (c *child) Stderr() io.ReadCloser { return io.NopCloser(endAfter(c.taken)) }
+
+// endAfter is a reader without bytes that ends when the channel is closed.
+type endAfter <-chan struct{}
+
+// Read implements [io.Reader].
+func (e endAfter) Read([]byte) (int, error) {
+	<-e
+	return 0, io.EOF
+}
 
 // Wait implements [runner.AttachedRunner].
 func (c *child) Wait(context.Context) error {
