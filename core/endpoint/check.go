@@ -3,6 +3,7 @@ package endpoint
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/daeace23/prober/core/states"
@@ -17,9 +18,9 @@ type check[K comparable] struct {
 
 	state    states.State
 	gone     bool
-	starting bool  // StartPeriod has not ended, and the check has not succeeded in it
 	deadline int32 // index in deadlines, with -1 for none
 	since    time.Time
+	grace    time.Time // start of StartPeriod; zero once it has ended, or the check has succeeded in it
 	text     string
 
 	active[K]
@@ -27,38 +28,32 @@ type check[K comparable] struct {
 	traffic *traffic // of a passive check
 }
 
-// pushes is what a pushed check knows.
-type pushes struct {
-	streak
-	last PushState
-	from time.Time // of the present wait for a report
-	late bool      // no report came in time
-}
-
 // begin sets the state of a new check.
 func (c *check[K]) begin(now time.Time) {
-	c.since, c.starting = now, c.cfg.StartPeriod > 0
+	c.since = now
+	if c.cfg.StartPeriod > 0 {
+		c.grace = now
+	}
 	switch {
 	case c.cfg.Passive != nil:
 		c.state, c.traffic = states.Success, new(traffic)
 	case c.cfg.Push != nil:
 		c.push = &pushes{from: now}
-		if last := c.cfg.Push.Last; last != nil {
-			c.push.last = *last
-			if !last.Report.IsZero() {
-				c.push.from = last.Report
-			}
+		if last := c.cfg.Push.Last; last != nil && *last != (PushState{}) {
+			c.restore(last, now)
 		}
 	}
 }
 
-// inherit takes over what an older check of the same name knows.
+// inherit takes over what an older check of the same name knows, unless it is nil or another kind of check.
 func (c *check[K]) inherit(old *check[K]) {
 	if old == nil || (c.cfg.Probe != nil) != (old.cfg.Probe != nil) || !samePush(c.cfg.Push, old.cfg.Push) || !reflect.DeepEqual(c.cfg.Passive, old.cfg.Passive) {
 		return
 	}
 	c.state, c.since, c.text = old.state, old.since, old.text
-	c.starting = c.starting && c.state != states.Success && c.state != states.Warning
+	if c.passes() {
+		c.grace = time.Time{}
+	}
 	c.push, c.traffic = old.push, old.traffic
 }
 
@@ -74,24 +69,39 @@ func samePush(a, b *Push) bool {
 
 // vote returns the state of the check for the rule.
 func (c *check[K]) vote() states.State {
-	if c.state == states.Failure && c.starting {
+	if c.state == states.Failure && c.starting() {
 		return states.Unknown
 	}
 	return c.state
 }
 
+// passes reports whether the state is success or warning.
+func (c *check[K]) passes() bool { return c.state == states.Success || c.state == states.Warning }
+
+// starting reports whether StartPeriod has not ended.
+func (c *check[K]) starting() bool { return !c.grace.IsZero() }
+
 // setLocked sets the state of a check, and evaluates the endpoint.
 func (c *check[K]) setLocked(state states.State, text string, now time.Time) {
-	if state == states.Success || state == states.Warning {
-		c.starting = false
-	}
+	text = shortened(text)
+	same := state == c.state && text == c.text && !c.starting()
 	if state != c.state {
 		c.state, c.since = state, now
 	}
-	c.text = clip.Bytes(text, states.MaxText)
-	if !c.gone {
+	if c.passes() {
+		c.grace = time.Time{}
+	}
+	if c.text = text; !same && !c.gone {
 		c.entry.set.evaluateLocked(c.entry, now, false)
 	}
+}
+
+// shortened returns text with at most [states.MaxText] bytes, without the memory of a longer one.
+func shortened(text string) string {
+	if len(text) <= states.MaxText {
+		return text
+	}
+	return strings.Clone(clip.Bytes(text, states.MaxText))
 }
 
 func (c *check[K]) ejected() bool { return c.traffic != nil && !c.traffic.ejected.IsZero() }
@@ -102,7 +112,7 @@ func (c *check[K]) status() CheckStatus {
 		st.Next = at
 	}
 	if c.cfg.Push != nil {
-		st.Push = new(c.push.last)
+		st.Push = c.pushState()
 	}
 	if c.traffic != nil {
 		st.Overflow = c.traffic.overflow
@@ -121,15 +131,15 @@ func (c *check[K]) next() (at time.Time, ok bool) {
 		if !c.push.late {
 			earliest(p.due(c.push.from))
 		}
-		if p.MaxRun > 0 && !c.push.last.Started.IsZero() && !c.push.late {
-			earliest(c.push.last.Started.Add(p.MaxRun))
+		if p.MaxRun > 0 && !c.push.started.IsZero() && !c.push.late {
+			earliest(c.push.started.Add(p.MaxRun))
 		}
 	}
 	if c.ejected() && c.cfg.Passive.UntilCheck == "" {
 		earliest(c.traffic.until)
 	}
-	if c.starting {
-		earliest(c.entry.put.Add(c.cfg.StartPeriod))
+	if c.starting() {
+		earliest(c.grace.Add(c.cfg.StartPeriod))
 	}
 	return at, ok
 }
@@ -138,7 +148,7 @@ func (c *check[K]) next() (at time.Time, ok bool) {
 func (c *check[K]) expireLocked(now time.Time) {
 	if p := c.cfg.Push; p != nil && !c.push.late {
 		due := p.due(c.push.from)
-		switch started := c.push.last.Started; {
+		switch started := c.push.started; {
 		case p.MaxRun > 0 && !started.IsZero() && !now.Before(started.Add(p.MaxRun)):
 			c.miss(fmt.Sprintf("has run for %v without a report", p.MaxRun), now)
 		case !due.IsZero() && !now.Before(due):
@@ -148,15 +158,15 @@ func (c *check[K]) expireLocked(now time.Time) {
 	if c.ejected() && c.cfg.Passive.UntilCheck == "" && !now.Before(c.traffic.until) {
 		c.restoreLocked(now)
 	}
-	if c.starting && !now.Before(c.entry.put.Add(c.cfg.StartPeriod)) {
-		c.starting = false
+	if c.starting() && !now.Before(c.grace.Add(c.cfg.StartPeriod)) {
+		c.grace = time.Time{}
 		c.entry.set.evaluateLocked(c.entry, now, false)
 	}
 }
 
 func (c *check[K]) miss(text string, now time.Time) {
 	c.push.late = true
-	c.push.streak = streak{last: states.Failure, run: 1, failed: 1, seen: 1}
+	c.push.streak = streak{failed: 1, run: 1, seen: 1}
 	c.setLocked(states.Failure, text, now)
 }
 
@@ -171,7 +181,8 @@ func (c *check[K]) missing(due time.Time) string {
 // Report adds a result to a pushed check.
 func (s *Set[K]) Report(key K, name string, o probe.Outcome) error {
 	return s.pushed(key, name, func(c *check[K], now time.Time) {
-		c.push.last, c.push.from, c.push.late = PushState{Report: now}, now, false
+		c.push.from, c.push.started, c.push.reported, c.push.late = now, time.Time{}, true, false
+		text := strings.ToValidUTF8(o.Output, "\uFFFD") // as JSON has it, for PushState
 		state := states.Unknown
 		switch o.Result {
 		case probe.Success:
@@ -182,11 +193,10 @@ func (s *Set[K]) Report(key K, name string, o probe.Outcome) error {
 			state = states.Failure
 		}
 		if state == states.Unknown {
-			c.setLocked(states.Unknown, o.Output, now)
+			c.setLocked(states.Unknown, text, now)
 			return
 		}
 		next := c.push.add(c.cfg.Push.Thresholds, c.state, state)
-		text := o.Output
 		if next == states.Success {
 			text = ""
 		}
@@ -196,7 +206,7 @@ func (s *Set[K]) Report(key K, name string, o probe.Outcome) error {
 
 // Started tells that a run has begun whose report will follow. With [Push.MaxRun] the check fails if it does not.
 func (s *Set[K]) Started(key K, name string) error {
-	return s.pushed(key, name, func(c *check[K], now time.Time) { c.push.last.Started = now })
+	return s.pushed(key, name, func(c *check[K], now time.Time) { c.push.started = now })
 }
 
 func (s *Set[K]) pushed(key K, name string, change func(*check[K], time.Time)) error {

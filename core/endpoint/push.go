@@ -2,6 +2,8 @@ package endpoint
 
 import (
 	"time"
+
+	"github.com/daeace23/prober/core/states"
 )
 
 // Push is a check to which somebody reports results, with [Set.Report]. It fails when no report comes in time.
@@ -14,14 +16,90 @@ type Push struct {
 	Grace    time.Duration
 	// MaxRun is the time in which a report must follow [Set.Started]; 0 means no limit.
 	MaxRun time.Duration
-	// Last is what an earlier agent knew of the check, from [CheckStatus.Push]; nil if nothing is known.
+	// Last is what an earlier set knew of the check, from [CheckStatus.Push]; nil or a zero value if nothing is known.
+	// It may come from a damaged file: values that cannot be true are replaced by the nearest ones that can.
 	Last *PushState
 }
 
-// PushState is what must outlive an agent, so that nothing is forgotten.
+// PushState is all that a set knows of a pushed check, to be kept over a restart. As JSON it has at most 8 KiB, and
+// fields with zero values are left out. The names of the fields are stable.
 type PushState struct {
-	Report  time.Time // the last one; zero if there is none
-	Started time.Time // the start of a run without a report yet; zero if there is none
+	Report  time.Time `json:"report,omitzero"`  // the last one; zero if there is none
+	Put     time.Time `json:"put,omitzero"`     // when the wait for the first report began; zero after a report
+	Started time.Time `json:"started,omitzero"` // the start of a run without a report yet; zero if there is none
+	// StartPeriod is when [Check.StartPeriod] began; zero once it has ended.
+	StartPeriod time.Time    `json:"startPeriod,omitzero"`
+	State       states.State `json:"state,omitzero"` // "success", "warning" or "failure"; left out while it is unknown
+	Since       time.Time    `json:"since,omitzero"` // start of State
+	Text        string       `json:"text,omitzero"`  // as in [CheckStatus]
+	Late        bool         `json:"late,omitzero"`  // State is failure because no report came in time
+	Run         int          `json:"run,omitzero"`   // number of equal results in a row, at the end of Results
+	// Results are the last ones, the newest last, as far as the thresholds need them: "s" is a success or a
+	// warning, "f" a failure.
+	Results string `json:"results,omitzero"`
+}
+
+// pushes is what a pushed check knows.
+type pushes struct {
+	streak
+	from     time.Time // of the present wait for a report: the last report, or the first Put
+	started  time.Time // start of the run under way; zero for none
+	reported bool      // there was a report
+	late     bool      // no report came in time
+}
+
+// pushState returns what a pushed check knows.
+func (c *check[K]) pushState() *PushState {
+	p := c.push
+	st := &PushState{
+		Started: p.started, StartPeriod: c.grace, State: c.state, Since: c.since, Text: c.text, Late: p.late,
+		Run: int(p.run), Results: p.results(max(1, c.cfg.Push.Of)),
+	}
+	if p.reported {
+		st.Report = p.from
+	} else {
+		st.Put = p.from
+	}
+	return st
+}
+
+// restore takes back what a pushed check knew. No field of last is trusted.
+func (c *check[K]) restore(last *PushState, now time.Time) {
+	p := c.push
+	p.streak = restored(last.Results, last.Run)
+	p.reported = !last.Report.IsZero()
+	for _, from := range []time.Time{last.Report, last.Put} {
+		if !from.IsZero() {
+			p.from = possible(from, now)
+			break
+		}
+	}
+	p.started, c.grace = possible(last.Started, now), possible(last.StartPeriod, now)
+	if last.State <= states.Failure {
+		c.state = last.State
+	}
+	if c.passes() || c.cfg.StartPeriod == 0 {
+		c.grace = time.Time{}
+	}
+	if !last.Since.IsZero() {
+		c.since = possible(last.Since, now)
+	}
+	c.text = shortened(last.Text)
+	p.late = last.Late && c.state == states.Failure
+}
+
+// possible returns t if it is a time of an event that has happened, or else the nearest such time. Zero stays zero.
+func possible(t, now time.Time) time.Time {
+	switch epoch := time.Unix(0, 0); {
+	case t.IsZero():
+		return t
+	case t.After(now):
+		return now
+	case t.Before(epoch):
+		return epoch
+	default:
+		return t
+	}
 }
 
 func (p *Push) check() (problem string) {

@@ -90,6 +90,7 @@ const blockPreamble = `package blocks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -134,6 +135,7 @@ var (
 	registry handlers.Registry
 	host     *wasm.Host
 	g        *group.Group[string]
+	set      *endpoint.Set[string]
 	m        *manager.Manager
 	tcp      *tcpprobe.Handler
 	backlog  probe.Handler
