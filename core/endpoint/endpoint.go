@@ -19,9 +19,9 @@
 //
 // The package is above core/group, and changes nothing of it: a probe stays a probe.
 //
-// endpoint.go has the configuration, set.go the set and the state of endpoints. rule.go is the rule. active.go, push.go and
-// passive.go have the three kinds of checks, streak.go the thresholds of the last two, cron.go schedules, depend.go the
-// dependencies, changes.go the changes for readers.
+// endpoint.go has the configuration, set.go the set. rule.go is the rule, and evaluate.go the state of an endpoint.
+// active.go, push.go and passive.go have the three kinds of checks, streak.go the thresholds of pushes, cron.go
+// schedules, depend.go the dependencies, changes.go the changes for readers.
 package endpoint
 
 import (
@@ -71,8 +71,6 @@ type Check struct {
 	StartPeriod time.Duration
 }
 
-func (c *Check) weight() int { return cmp.Or(c.Weight, 1) }
-
 // check returns an error about the configuration.
 func (e *Endpoint[K]) check(key K, pools map[string]*pool) error {
 	if len(e.Checks) == 0 || len(e.Checks) > MaxChecks {
@@ -83,9 +81,9 @@ func (e *Endpoint[K]) check(key K, pools map[string]*pool) error {
 		if err := e.checkOne(i); err != nil {
 			return err
 		}
-		total += e.Checks[i].weight()
+		total += cmp.Or(e.Checks[i].Weight, 1)
 	}
-	if err := e.Rule.check(total); err != nil {
+	if err := e.Rule.Check(total); err != nil {
 		return err
 	}
 	if _, ok := pools[e.Pool]; !ok && e.Pool != "" {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -63,7 +62,6 @@ type entry[K comparable] struct {
 	set    *Set[K]
 	key    K
 	name   string // the key as text
-	put    time.Time
 	cfg    Endpoint[K]
 	checks []check[K]
 
@@ -203,7 +201,7 @@ func (s *Set[K]) done(key K) {
 
 // newEntry returns an entry of key with the checks of e, and what the same checks of old know.
 func (s *Set[K]) newEntry(key K, e Endpoint[K], old *entry[K], now time.Time) *entry[K] {
-	next := &entry[K]{set: s, key: key, name: fmt.Sprint(key), cfg: e, put: now, checks: make([]check[K], len(e.Checks)), state: e.Initial, since: now, deadline: -1}
+	next := &entry[K]{set: s, key: key, name: fmt.Sprint(key), cfg: e, checks: make([]check[K], len(e.Checks)), state: e.Initial, since: now, deadline: -1}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range e.Checks {
@@ -302,117 +300,6 @@ func (s *Set[K]) setForced(key K, f *Forced) (found bool) {
 	return true
 }
 
-// evaluateLocked computes the state of e, and tells readers and dependents if it has changed.
-func (s *Set[K]) evaluateLocked(e *entry[K], now time.Time, first bool) {
-	if s.endpoints[e.key] != e {
-		return // it is being put, or is gone
-	}
-	if f := e.forced; f != nil && !f.Until.IsZero() && !now.Before(f.Until) {
-		e.forced = nil
-		s.deadlines.remove(&e.deadline)
-	}
-	state, deciding := e.combine()
-	if state != states.Unknown {
-		e.decided = true
-	} else if !e.decided {
-		state = e.cfg.Initial
-	}
-	blocked, reason := false, e.explain(state, deciding)
-	if state == states.Failure {
-		if blocker, ok := s.blockerLocked(e); ok {
-			state, blocked, reason = states.Unknown, true, "depends on "+blocker.name+", which fails"
-		}
-	}
-	usable := state == states.Success || state == states.Warning
-	if f := e.forced; f != nil {
-		switch f.Mode {
-		case Up:
-			state, blocked = states.Success, false
-		case Down:
-			state, blocked = states.Failure, false
-		}
-		usable = f.Mode == Up
-		reason = f.text()
-	}
-	c := Change[K]{Key: e.key, From: e.state, To: state, Time: now, Reason: reason, Deciding: e.names(state, deciding), Usable: usable}
-	changed := first || state != e.state || reason != e.reason || usable != e.usable
-	wasDown := e.down()
-	if state != e.state || first {
-		e.since = now
-	}
-	e.state, e.reason, e.blocked, e.usable = state, reason, blocked, usable
-	if changed {
-		s.emitLocked(&c)
-	}
-	if wasDown != e.down() || first {
-		s.evaluateDependentsLocked(e.key, now)
-	}
-}
-
-func (s *Set[K]) evaluateDependentsLocked(key K, now time.Time) {
-	for d := range s.dependents[key] {
-		s.evaluateLocked(d, now, false)
-	}
-}
-
-// down reports whether endpoints that depend on e cannot work.
-func (e *entry[K]) down() bool { return e.state == states.Failure || e.blocked }
-
-// combine returns the state that the rule makes of the checks, and the bits of the checks that decide it.
-func (e *entry[K]) combine() (state states.State, deciding uint64) {
-	var room [8]Vote
-	votes := room[:0]
-	for i := range e.checks {
-		votes = append(votes, Vote{e.checks[i].vote(), e.checks[i].cfg.weight()})
-	}
-	state = e.cfg.Rule.Combine(votes)
-	for i, v := range votes {
-		if v.State == state {
-			deciding |= 1 << i
-		}
-	}
-	return state, deciding
-}
-
-func (e *entry[K]) names(state states.State, deciding uint64) (names []string) {
-	for i := range e.checks {
-		if deciding&(1<<i) != 0 && state != states.Success {
-			names = append(names, e.checks[i].cfg.Name)
-		}
-	}
-	return names
-}
-
-// explain returns the reason of a state of the checks, which names those that decide; "" for a success.
-func (e *entry[K]) explain(state states.State, deciding uint64) string {
-	if state == states.Success || deciding == 0 {
-		return ""
-	}
-	var parts []string
-	for i := range e.checks {
-		if c := &e.checks[i]; deciding&(1<<i) != 0 {
-			parts = append(parts, strings.TrimSuffix(c.cfg.Name+": "+c.text, ": "))
-		}
-	}
-	if len(e.checks) == 1 {
-		return parts[0]
-	}
-	return fmt.Sprintf("%d of %d checks %s: %s", len(parts), len(e.checks), verbs[state], strings.Join(parts, "; "))
-}
-
-var verbs = [...]string{states.Unknown: "are unknown", states.Warning: "warn", states.Failure: "fail"}
-
-func (f *Forced) text() string {
-	text := f.Mode.String()
-	if f.By != "" {
-		text += " by " + f.By
-	}
-	if f.Why != "" {
-		text += ": " + f.Why
-	}
-	return text
-}
-
 func (e *entry[K]) checkNamed(name string) *check[K] {
 	for i := range e.checks {
 		if e.checks[i].cfg.Name == name {
@@ -454,8 +341,8 @@ func (s *Set[K]) Status(key K) (Status, bool) {
 	if e == nil {
 		return Status{}, false
 	}
-	_, deciding := e.combine()
-	st := Status{State: e.state, Since: e.since, Reason: e.reason, Deciding: e.names(e.state, deciding), Usable: e.usable}
+	d, _ := s.decideLocked(e)
+	st := Status{State: e.state, Since: e.since, Reason: e.reason, Deciding: d.Deciding, Usable: e.usable}
 	if e.forced != nil {
 		st.Forced = new(*e.forced)
 	}
@@ -547,8 +434,8 @@ func (s *Set[K]) addReader(r *reader[K]) bool {
 	}
 	s.readers[r] = struct{}{}
 	for key, e := range s.endpoints {
-		_, deciding := e.combine()
-		r.put(&Change[K]{Key: key, To: e.state, Time: e.since, Reason: e.reason, Deciding: e.names(e.state, deciding), Usable: e.usable})
+		d, _ := s.decideLocked(e)
+		r.put(&Change[K]{Key: key, To: e.state, Time: e.since, Reason: e.reason, Deciding: d.Deciding, Usable: e.usable})
 	}
 	return true
 }

@@ -107,6 +107,7 @@ import (
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
