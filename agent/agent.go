@@ -16,6 +16,7 @@ import (
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/endpoints"
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/agent/hostwatch"
@@ -24,6 +25,7 @@ import (
 	"github.com/daeace23/prober/agent/otlp"
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/plugins"
+	"github.com/daeace23/prober/agent/push"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
@@ -148,6 +150,8 @@ type Agent struct {
 	states      *states.Tracker
 	notifier    *notify.Notifier
 	uplink      *uplink.Uplink
+	pushes      *push.Pushes
+	endpoints   *endpoints.Endpoints
 	history     *history.Store // nil without a state directory
 	host        *hostwatch.Watch
 	lock        *os.File       // of the state directory; nil if there is none
@@ -224,6 +228,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	handlers := a.cfg.plugins()
 	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = containerRunner{&a.source}, a.demanded, a.metrics, a.log
 	a.uplink = uplink.New(func(key manager.Key) error { return a.manager.Trigger(key) })
+	a.newChecks()
 	if !a.cfg.Compat.Has(probe.CompatHostTrouble) {
 		handlers.Judge = a.uplink.Wrap
 	}
@@ -249,7 +254,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
-	a.states = states.New(append(readers, a.notifier)...)
+	a.states = states.New(append(readers, a.notifier, a.endpoints)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
 	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, observers...)
@@ -329,6 +334,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.hub.Run(follow, a.streamState()) })
 	watching.Go(func() { a.exporter.Run(follow) })
 	watching.Go(func() { a.notifier.Run(follow) })
+	watching.Go(func() { a.pushes.Run(follow) })
 	if a.history != nil {
 		watching.Go(func() { a.history.Run(follow) })
 	}
@@ -393,6 +399,9 @@ func (a *Agent) close() {
 		if err := a.handlers.Close(); err != nil {
 			a.log.Error("plugins could not be closed", "error", err)
 		}
+	}
+	if a.pushes != nil {
+		a.pushes.Close()
 	}
 	// Exec probes may have started processes that have left their process group.
 	if left := marked.End(a.cfg.mark); left > 0 {

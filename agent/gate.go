@@ -83,6 +83,12 @@ func (a *Agent) configured(c *config.Agent) error {
 	if err != nil {
 		return &admit.ConfigError{Err: err}
 	}
+	if a.offline == nil {
+		if err := a.pushes.Set(a.cfg.ConfigFile, c.Push); err != nil {
+			return &admit.ConfigError{Err: err}
+		}
+		a.endpoints.Set(c.Endpoints)
+	}
 	a.guard.SetScrapes(scrapes)
 	a.scrapeRules.Store(c.Blackbox)
 	if a.offline == nil {

@@ -36,6 +36,8 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		}),
 		"modules":     d.modules(a),
 		"targets":     d.targets(a),
+		"push":        d.pushes(a),
+		"endpoints":   d.endpoints(a),
 		"uplink":      d.uplink(a),
 		"kubernetes":  d.kubernetes(a),
 		"blackbox":    d.blackbox(a),

@@ -343,6 +343,7 @@ func (d *decoder) validateTargets(a *Agent) {
 			d.ErrorAt(g.Line, g.Path+".module", fmt.Errorf("unknown module %.80q%s", g.Module, yamlpos.Known(g.Module, names)))
 		}
 	}
+	d.validateChecks(a, groups)
 	known := slices.Collect(maps.Keys(groups))
 	for i, w := range a.Uplink {
 		if _, ok := groups[w.Group]; w.Group != "" && !ok {
