@@ -3,12 +3,11 @@
 //
 // config.go has the types, and decode.go reads them. targets.go has types and decoders for modules and
 // targets, otlp.go for OTLP, and kubernetes.go for the node agent. notify.go has the types of notification
-// receivers, and notifydecode.go reads them.
+// receivers, and notifydecode.go reads them. dependencies.go reads dependencies, and finds cycles.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust and
 // Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets calls
 // [Load] too, and makes pods of Targets. `prober node` reads Kubernetes once, when it starts.
-// calls [Load] too, and makes pods of Targets. `prober node` reads Kubernetes once, when it starts.
 package config
 
 import (

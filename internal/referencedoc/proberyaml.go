@@ -155,6 +155,7 @@ var proberYAML = []section{
 		{"targets[].probe", "its own probe, in place of a module", ""},
 		{"targets[].kind", "`readiness`, `liveness` or `startup`", ""},
 		{"targets[].labels", "labels of all its targets. A target's own labels replace them", ""},
+		{"targets[].dependsOn", "names of groups. While all targets of one of them fail, targets of this group that fail are `unknown`, and nobody is notified", "none"},
 		{"targets[].static", "`HOST`, `HOST:PORT`, `[IPV6]:PORT`, or a URL for an HTTP probe or a plugin with `url` in its config", ""},
 		{"targets[].file", "files in the format of Prometheus' `file_sd`; `*` and `?` are patterns", ""},
 		{"targets[].http[].url", "service that lists targets as Prometheus' `http_sd` does", ""},
