@@ -16,6 +16,7 @@ import (
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/depend"
 	"github.com/daeace23/prober/agent/endpoints"
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/history"
@@ -29,7 +30,6 @@ import (
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
-	"github.com/daeace23/prober/agent/uplink"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
@@ -149,7 +149,7 @@ type Agent struct {
 	exporter    *otlp.Exporter
 	states      *states.Tracker
 	notifier    *notify.Notifier
-	uplink      *uplink.Uplink
+	judge       *depend.Judge
 	pushes      *push.Pushes
 	endpoints   *endpoints.Endpoints
 	history     *history.Store // nil without a state directory
@@ -227,11 +227,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	}
 	handlers := a.cfg.plugins()
 	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = containerRunner{&a.source}, a.demanded, a.metrics, a.log
-	a.uplink = uplink.New(func(key manager.Key) error { return a.manager.Trigger(key) })
+	a.judge = depend.New(func(key manager.Key) error { return a.manager.Trigger(key) })
+	handlers.Judge = a.judge.Wrap
 	a.newChecks()
-	if !a.cfg.Compat.Has(probe.CompatHostTrouble) {
-		handlers.Judge = a.uplink.Wrap
-	}
 	a.registry = prometheus.NewRegistry()
 	a.exporter = otlp.New(otlp.Config{
 		Metrics: a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}), Version: a.cfg.Version, Log: a.log,
@@ -244,7 +242,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	if a.source.Targets == nil { // without targets there are no witnesses
-		a.uplink.Close()
+		a.judge.Close()
 	}
 	if away := a.handlers.Away(); away != nil { // treat it like an error of a reload
 		a.noteReload((*progress).ofPlugins, false, away)
@@ -286,7 +284,7 @@ func (a *Agent) setNetworks() {
 
 // notifications returns the configuration of the notifier.
 func (a *Agent) notifications() notify.Config {
-	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe, UplinkDown: a.uplink.Down, Current: func(podUID, container string, kind probe.Kind) states.Status {
+	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe, UplinkDown: a.judge.UplinkDown, Current: func(podUID, container string, kind probe.Kind) states.Status {
 		return a.states.Of(podUID, container, kind)
 	}}
 	if a.cfg.StateDir != "" {
@@ -370,7 +368,7 @@ func (a *Agent) end(cause error) error {
 func (a *Agent) endProbes() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	a.uplink.Close()
+	a.judge.Close()
 	return a.manager.Shutdown(ctx)
 }
 

@@ -28,9 +28,9 @@ func (a *Agent) bindCheck(handler, name string) (probe.Handler, error) {
 		return unchecked{}, nil
 	}
 	if handler == pods.PushHandler {
-		return a.pushes.Handler(name), nil
+		return a.judge.Wrap(a.pushes.Handler(name)), nil
 	}
-	return a.endpoints.Handler(name), nil
+	return a.judge.Wrap(a.endpoints.Handler(name)), nil
 }
 
 // endpointHead has the fields of an [api.EndpointList] before its items.
@@ -82,14 +82,21 @@ func (a *Agent) listEndpoints() (all []api.Endpoint) {
 				Weight: m.Weight, Decides: m.Decides, CurrentState: apiState(m.Status),
 			})
 		}
+		for _, d := range s.Config.DependsOn {
+			e.DependsOn = append(e.DependsOn, d.Name)
+		}
 		all = append(all, e)
 	}
 	for s := range a.pushes.All() {
-		all = append(all, api.Endpoint{
+		e := api.Endpoint{
 			Namespace: s.Config.Namespace, Name: s.Config.Name, Type: api.TypePush,
 			CurrentState: a.stateOfCheck(s.Config.Namespace, s.Config.Name, pods.PushHandler),
 			Push:         &api.PushStatus{LastReport: s.Push.Report.UTC(), Started: s.Push.Started.UTC(), Due: s.Next.UTC(), Message: s.Message},
-		})
+		}
+		for _, d := range s.Config.DependsOn {
+			e.DependsOn = append(e.DependsOn, d.Name)
+		}
+		all = append(all, e)
 	}
 	return all
 }

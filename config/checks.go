@@ -22,6 +22,7 @@ type Push struct {
 	// path is relative to the folder of the file.
 	TokenFile string
 	Check     endpoint.Push
+	DependsOn []Ref
 
 	Line int    // in the file, for later errors
 	Path string // of the entry, such as push[0]
@@ -34,6 +35,7 @@ type Endpoint struct {
 	Labels    map[string]string // of the pod
 	Rule      endpoint.Rule
 	Members   []Member
+	DependsOn []Ref
 
 	Line int    // in the file, for later errors
 	Path string // of the entry, such as endpoints[0]
@@ -42,15 +44,19 @@ type Endpoint struct {
 // Member is the name of a check of an [Endpoint]: a target group, a [Push], another Endpoint, or a pod as
 // NAMESPACE/POD, or a probe as NAMESPACE/POD/CONTAINER/KIND.
 type Member struct {
-	Name   string
+	Ref
 	Weight int // of each probe of the member, at least 1
-
-	Line int
-	Path string
 }
 
 // IsPod reports whether m is the name of a pod or a probe, and not of an entry of prober.yaml.
 func (m *Member) IsPod() bool { return strings.Contains(m.Name, "/") }
+
+// podName returns NAMESPACE/POD of a member that is a pod or a probe.
+func (m *Member) podName() string {
+	namespace, rest, _ := strings.Cut(m.Name, "/")
+	pod, _, _ := strings.Cut(rest, "/")
+	return namespace + "/" + pod
+}
 
 const (
 	maxEndpointMembers = 1000
@@ -65,9 +71,9 @@ func (d *decoder) pushes(a *Agent) yamlpos.Reader {
 		cron, zone := "", "UTC"
 		d.Mapping(n, path, yamlpos.Fields{
 			"name": d.label(&p.Name, maxGroupName), "namespace": d.label(&p.Namespace, 63), "labels": d.stringMap(p.Labels),
-			"tokenFile": d.NonEmpty(&p.TokenFile),
-			"ttl":       d.interval(&p.Check.TTL, minTTL, maxTTL),
-			"schedule":  d.NonEmpty(&cron), "timeZone": d.NonEmpty(&zone),
+			"tokenFile": d.NonEmpty(&p.TokenFile), "dependsOn": d.names(&p.DependsOn),
+			"ttl":      d.interval(&p.Check.TTL, minTTL, maxTTL),
+			"schedule": d.NonEmpty(&cron), "timeZone": d.NonEmpty(&zone),
 			"grace":            d.interval(&p.Check.Grace, 0, maxTTL),
 			"maxRun":           d.interval(&p.Check.MaxRun, minTTL, maxTTL),
 			"successThreshold": d.Int(&p.Check.Successes, 1, math.MaxInt32),
@@ -115,7 +121,8 @@ func (d *decoder) endpoints(a *Agent) yamlpos.Reader {
 		e := Endpoint{Line: n.Line, Path: path, Namespace: DefaultTargetNamespace, Labels: make(map[string]string)}
 		d.Mapping(n, path, yamlpos.Fields{
 			"name": d.label(&e.Name, maxGroupName), "namespace": d.label(&e.Namespace, 63), "labels": d.stringMap(e.Labels),
-			"all": d.members(&e, endpoint.All), "any": d.members(&e, endpoint.Any),
+			"dependsOn": d.names(&e.DependsOn),
+			"all":       d.members(&e, endpoint.All), "any": d.members(&e, endpoint.Any),
 			"atLeast": func(n *yamlpos.Node, path string) {
 				d.Mapping(n, path, yamlpos.Fields{"min": d.Int(&e.Rule.Min, 1, math.MaxInt32), "of": d.members(&e, endpoint.AtLeast)}, "min", "of")
 			},
@@ -138,7 +145,7 @@ func (d *decoder) members(e *Endpoint, mode endpoint.Mode) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		e.Rule.Mode, e.Members = mode, nil
 		d.ListOf(func(n *yamlpos.Node, path string) {
-			m := Member{Weight: 1, Line: n.Line, Path: path}
+			m := Member{Ref{Line: n.Line, Path: path}, 1}
 			if n.Kind == yamlpos.Mapping && mode == endpoint.AtLeast {
 				d.Mapping(n, path, yamlpos.Fields{"check": d.NonEmpty(&m.Name), "weight": d.Int(&m.Weight, 1, maxWeight)}, "check")
 				m.Path += ".check"

@@ -3,7 +3,8 @@
 //
 // config.go has the types, and decode.go reads them. targets.go has types and decoders for modules and
 // targets, checks.go for pushes and endpoints, otlp.go for OTLP, and kubernetes.go for the node agent.
-// notify.go has the types of notification receivers, and notifydecode.go reads them.
+// notify.go has the types of notification receivers, and notifydecode.go reads them. dependencies.go reads
+// dependencies, and finds cycles.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust and
 // Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets calls

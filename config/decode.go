@@ -228,6 +228,7 @@ func (d *decoder) validate(root *yamlpos.Node, a *Agent) {
 		}
 	}
 	d.validateTargets(a)
+	d.validateDependencies(a)
 	if a.Trust.Require && len(a.Trust.Keys) == 0 {
 		d.ErrorAt(cmp.Or(a.Trust.Line, root.Line), "trust.keys", errors.New("trust.require needs at least one key"))
 	}

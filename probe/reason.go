@@ -40,6 +40,10 @@ const (
 	ReasonHostStall     Reason = "host_stall"
 	ReasonHostResources Reason = "host_resources"
 	ReasonHostNetwork   Reason = "host_network"
+
+	// ReasonDependency is the reason of a failure while something on which the target depends fails. Such an
+	// attempt is an error that no [ErrorPolicy] counts.
+	ReasonDependency Reason = "dependency"
 )
 
 // Error is the error of an attempt with its reason.
