@@ -198,15 +198,18 @@ func (e *Endpoints) Status(name string) (Status, bool) {
 		return Status{}, false
 	}
 	s := Status{Config: x.def, Empty: x.empty, Members: make([]MemberStatus, len(x.members))}
-	for i := range x.members {
-		m := &x.members[i]
-		s.Members[i] = MemberStatus{Member: *m, Status: e.cfg.Of(m.Subject.PodUID, m.Subject.Container, m.Kind)}
+	for i, m := range x.members {
+		s.Members[i] = MemberStatus{Member: m, Status: e.of(&m)}
 	}
-	s.Decision = s.decide()
+	s.Decision = x.decide(func(i int) states.Status { return s.Members[i].Status })
 	for i := range s.Members {
 		s.Members[i].Decides = slices.Contains(s.Decision.Deciding, s.Members[i].Name)
 	}
 	return s, true
+}
+
+func (e *Endpoints) of(m *Member) states.Status {
+	return e.cfg.Of(m.Subject.PodUID, m.Subject.Container, m.Kind)
 }
 
 // All yields all endpoints, in the order of prober.yaml.
@@ -221,16 +224,16 @@ func (e *Endpoints) All() iter.Seq[Status] {
 }
 
 // decide combines the states of the members. A member without a probe is unknown.
-func (s *Status) decide() endpoint.Decision {
-	parts := make([]endpoint.Part, 0, len(s.Members)+len(s.Empty))
-	for i := range s.Members {
-		m := &s.Members[i]
-		parts = append(parts, endpoint.Part{Name: m.Name, State: m.State, Text: m.Cause.Text, Weight: m.Weight})
+func (x *entry) decide(of func(i int) states.Status) endpoint.Decision {
+	parts := make([]endpoint.Part, 0, len(x.members)+len(x.empty))
+	for i := range x.members {
+		m, s := &x.members[i], of(i)
+		parts = append(parts, endpoint.Part{Name: m.Name, State: s.State, Text: s.Cause.Text, Weight: m.Weight})
 	}
-	for _, name := range s.Empty {
+	for _, name := range x.empty {
 		parts = append(parts, endpoint.Part{Name: name, Text: "there is no such probe", Weight: 1})
 	}
-	return s.Config.Rule.Decide(parts)
+	return x.def.Rule.Decide(parts)
 }
 
 // ErrUnknown is the error for the name of an endpoint that does not exist.
@@ -278,11 +281,11 @@ func RuleText(e *config.Endpoint) string {
 
 // Probe implements [probe.Handler].
 func (h *handler) Probe(context.Context, probe.Request) (probe.Outcome, error) {
-	s, ok := h.endpoints.Status(h.name)
-	if !ok {
+	x := h.endpoints.table.Load().endpoints[h.name]
+	if x == nil {
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonUndecided, Err: ErrUnknown}
 	}
-	d := &s.Decision
+	d := x.decide(func(i int) states.Status { return h.endpoints.of(&x.members[i]) })
 	switch d.State {
 	case states.Success:
 		return probe.Outcome{Result: probe.Success}, nil
