@@ -270,7 +270,8 @@ func observe(t *testing.T, s *Set[string], key string, ok bool, n int) {
 	}
 }
 
-// As Envoy's consecutive_5xx with its defaults: five failures eject for 30 s, and the next ejection lasts 60 s.
+// As Envoy's consecutive_5xx with its defaults: five failures eject for 30 s, and the next ejection lasts 60
+// s.
 func TestConsecutiveFailuresEject(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
 		put(t, s, "a", Endpoint[string]{Checks: traffic5()})
