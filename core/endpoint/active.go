@@ -9,6 +9,7 @@ import (
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
 )
 
 // observer is a set as an observer of its group.
@@ -34,17 +35,17 @@ func (c *check[K]) Tick(t *worker.Tick) {
 	if t.Err != nil {
 		text = t.Err.Error()
 	}
-	c.set.adjust(c.step(text, t, func(r states.Rule) states.Rule { return r.Tick(t) }))
+	c.set.adjust(c.step(text, t, false, func(r states.Rule) states.Rule { return r.Tick(t) }))
 }
 
 // Skipped implements [worker.ProbeObserver].
 func (c *check[K]) Skipped(reason worker.SkipReason, n int) {
-	c.set.adjust(c.step(string(reason), nil, func(r states.Rule) states.Rule { return r.Skipped(reason, n) }))
+	c.set.adjust(c.step(string(reason), nil, false, func(r states.Rule) states.Rule { return r.Skipped(reason, n) }))
 }
 
 // Gated implements [worker.GateObserver].
 func (c *check[K]) Gated(gate worker.Gate) {
-	c.step(gate.String(), nil, func(r states.Rule) states.Rule { return r.Gated(gate) })
+	c.step(gate.String(), nil, gate == worker.NotRunning, func(r states.Rule) states.Rule { return r.Gated(gate) })
 }
 
 // Close implements [worker.ProbeObserver].
@@ -56,8 +57,9 @@ type pace[K comparable] struct {
 	period time.Duration // 0: as it is
 }
 
-// step stores the state of the probe after a tick; t is nil where no attempt was made.
-func (c *check[K]) step(text string, t *worker.Tick, next func(states.Rule) states.Rule) pace[K] {
+// step stores the state of the probe after a tick; t is nil where no attempt was made, and stopped means that
+// the task does not run.
+func (c *check[K]) step(text string, t *worker.Tick, stopped bool, next func(states.Rule) states.Rule) pace[K] {
 	s := c.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,6 +69,9 @@ func (c *check[K]) step(text string, t *worker.Tick, next func(states.Rule) stat
 	}
 	x, now := c.settings.Value(), time.Now()
 	state := c.rule.State()
+	if x.thresholds.Of != 0 && !(stopped && c.rule.Decided()) {
+		state = c.windowedLocked(x.thresholds, t)
+	}
 	if state == states.Success {
 		text = ""
 	}
@@ -82,6 +87,28 @@ func (c *check[K]) step(text string, t *worker.Tick, next func(states.Rule) stat
 		c.entry.restoreLocked(x.name, t.Start, now)
 	}
 	return pace[K]{s.id(c.entry.key, x.name), c.periodLocked(&x, t)}
+}
+
+// windowedLocked returns the state by the last results, for a probe with Thresholds. A tick without a verdict
+// is no result, and three of them in a row make the state unknown, as for every probe.
+func (c *check[K]) windowedLocked(th Thresholds, t *worker.Tick) states.State {
+	if t == nil || !t.Counted {
+		if c.rule.Blind() {
+			return states.Unknown
+		}
+		return c.state
+	}
+	if x := c.extra; x.container != t.ContainerID {
+		x.container, x.streak = t.ContainerID, streak{} // another run of the task
+	}
+	result := states.Success
+	switch {
+	case t.Result == results.Failure:
+		result = states.Failure
+	case t.Err == nil && t.Outcome.Result == probe.Warning:
+		result = states.Warning
+	}
+	return c.extra.streak.add(th, c.state, result)
 }
 
 // restoreLocked ends the ejections of e that wait for a success of the named check, in a tick that began
@@ -100,6 +127,9 @@ func (c *check[K]) periodLocked(x *settings, t *worker.Tick) (period time.Durati
 		return 0
 	}
 	undecided := t.Run < t.Threshold
+	if x.thresholds.Of != 0 {
+		undecided = t.Counted && (t.Result == results.Failure) != (c.state == states.Failure)
+	}
 	switch {
 	case undecided:
 		period = x.undecided

@@ -30,22 +30,23 @@ type settings struct {
 	name                         string
 	weight                       int
 	startPeriod                  time.Duration
-	thresholds                   Thresholds    // of a Push
+	thresholds                   Thresholds    // of a Push, or of a Probe with Of
 	period, unhealthy, undecided time.Duration // of a Probe
 }
 
 // extra is what a plain probe does not have.
 type extra struct {
-	grace   time.Time // start of StartPeriod; zero once it has ended, or the check has succeeded in it
-	streak            // of a Push
-	push    *pushes   // nil without a Push
-	traffic *traffic  // nil without a Passive
+	grace     time.Time // start of StartPeriod; zero once it has ended, or the check has succeeded in it
+	streak              // of a Push, or of a Probe with Thresholds
+	container string    // that streak is about, of a Probe
+	push      *pushes   // nil without a Push
+	traffic   *traffic  // nil without a Passive
 }
 
 // newCheck returns a check of e, which starts to know something now.
 func newCheck[K comparable](s *Set[K], e *entry[K], cfg *Check, now time.Time) *check[K] {
 	c := &check[K]{set: s, entry: e, deadline: -1, since: now.UnixNano()}
-	if cfg.StartPeriod == 0 && cfg.Probe != nil {
+	if cfg.StartPeriod == 0 && cfg.Thresholds == (Thresholds{}) && cfg.Probe != nil {
 		return c
 	}
 	c.extra = new(extra)
@@ -79,9 +80,10 @@ func (c *check[K]) is(cfg *Check) bool {
 
 // configureLocked gives c its settings and its endpoint. restart means that its probe is another one.
 func (c *check[K]) configureLocked(e *entry[K], next unique.Handle[settings], restart bool, now time.Time) {
+	was := c.settings
 	c.entry, c.settings = e, next
 	x := next.Value()
-	if c.extra == nil && x.startPeriod > 0 {
+	if c.extra == nil && (x.startPeriod > 0 || x.thresholds.Of != 0) {
 		c.extra = new(extra)
 	}
 	switch {
@@ -91,6 +93,9 @@ func (c *check[K]) configureLocked(e *entry[K], next unique.Handle[settings], re
 		c.extra.grace = time.Time{}
 	case restart:
 		c.extra.grace = now
+	}
+	if restart || was.Value().thresholds != x.thresholds {
+		c.extra.streak = streak{}
 	}
 }
 

@@ -64,9 +64,13 @@ type Check struct {
 	// nil: then the check has a task of its own that runs. The Container of a task must be the name of the
 	// check.
 	Probe *group.Probe
-	// Unhealthy is the period of Probe while its decided result is a failure, and Undecided its period while
-	// a run of results has begun that may change the decided result. 0 means the period of its Spec.
+	// Unhealthy is the period of Probe while the state of the check is failure, and Undecided its period while
+	// a run of results has begun that may change the state. 0 means the period of its Spec.
 	Unhealthy, Undecided time.Duration
+	// Thresholds, if Of is set, decide the state of the check by the last results of Probe instead of the
+	// thresholds of its Spec. Those still decide the result that the group has, which [Set.Explain] and
+	// observers of ticks show.
+	Thresholds Thresholds
 
 	Push    *Push
 	Passive *Passive
@@ -130,8 +134,15 @@ func (e *Endpoint[K]) checkOne(i int) error {
 		return invalid(field("StartPeriod"), "must not be negative")
 	case c.Probe == nil && (c.Unhealthy != 0 || c.Undecided != 0):
 		return invalid(field("Unhealthy"), "is only for a Probe")
+	case c.Probe == nil && c.Thresholds != Thresholds{}:
+		return invalid(field("Thresholds"), "is only for a Probe")
+	case c.Thresholds.Of == 0 && c.Thresholds != Thresholds{}:
+		return invalid(field("Thresholds"), "must have Of: the Spec of the Probe has thresholds of results in a row")
 	case c.Unhealthy != 0 && c.Unhealthy < time.Millisecond, c.Undecided != 0 && c.Undecided < time.Millisecond:
 		return invalid(field("Unhealthy"), "must be 0, or 1ms at least")
+	}
+	if problem := c.Thresholds.check(); problem != "" {
+		return invalid(field("Thresholds"), "%s", problem)
 	}
 	if problem := c.Push.check(); problem != "" {
 		return invalid(field("Push"), "%s", problem)

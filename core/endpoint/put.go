@@ -116,7 +116,7 @@ func (s *Set[K]) prepare(e *entry[K], plans []plan[K], checks []Check) error {
 	for i := range plans {
 		p, cfg := &plans[i], &checks[i]
 		x := settings{
-			name: cfg.Name, weight: cmp.Or(cfg.Weight, 1), startPeriod: cfg.StartPeriod,
+			name: cfg.Name, weight: cmp.Or(cfg.Weight, 1), startPeriod: cfg.StartPeriod, thresholds: cfg.Thresholds,
 			unhealthy: cfg.Unhealthy, undecided: cfg.Undecided,
 		}
 		if cfg.Push != nil {
