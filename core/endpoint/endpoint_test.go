@@ -270,7 +270,8 @@ func observe(t *testing.T, s *Set[string], key string, ok bool, n int) {
 	}
 }
 
-// As Envoy's consecutive_5xx with its defaults: five failures eject for 30 s, and the next ejection lasts 60 s.
+// As Envoy's consecutive_5xx with its defaults: five failures eject for 30 s, and the next ejection lasts 60
+// s.
 func TestConsecutiveFailuresEject(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
 		put(t, s, "a", Endpoint[string]{Checks: traffic5()})
@@ -560,6 +561,9 @@ func TestInvalidEndpointsAreRefused(t *testing.T) {
 			"Checks[0].Passive Consecutive or":    {Checks: []Check{{Name: "a", Passive: &Passive{}}}},
 			"Checks[0].Passive.UntilCheck \"b\"":  {Checks: []Check{{Name: "a", Passive: &Passive{Consecutive: 1, UntilCheck: "b"}}}},
 			"Checks[0].Unhealthy is only":         {Checks: []Check{{Name: "a", Unhealthy: time.Second, Push: &Push{TTL: 1}}}},
+			"Checks[0].Thresholds is only":        {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 1, Of: 2}, Push: &Push{TTL: 1}}}},
+			"Checks[0].Thresholds must have Of":   {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 1}, Probe: &group.Probe{Handler: h}}}},
+			"Checks[0].Thresholds Failures must":  {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 3, Of: 2}, Probe: &group.Probe{Handler: h}}}},
 			"Rule.Min is 3, and must be from 1":   {Rule: Rule{AtLeast, 3}, Checks: pushed("a", "b")},
 			"Rule.Min is only for AtLeast":        {Rule: Rule{Any, 1}, Checks: pushed("a")},
 			"Rule.Mode is 9":                      {Rule: Rule{Mode: 9}, Checks: pushed("a")},

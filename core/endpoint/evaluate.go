@@ -25,7 +25,7 @@ func (s *Set[K]) evaluateLocked(e *entry[K], now time.Time, first bool) {
 	changed := first || d.State != e.state || d.Reason != e.reason || usable != e.usable
 	wasDown := e.down()
 	if d.State != e.state || first {
-		e.since = now
+		e.since = now.UnixNano()
 	}
 	e.state, e.reason, e.blocked, e.usable = d.State, d.Reason, blocked, usable
 	if changed {
@@ -45,8 +45,8 @@ func (s *Set[K]) evaluateDependentsLocked(key K, now time.Time) {
 // down reports whether endpoints that depend on e cannot work.
 func (e *entry[K]) down() bool { return e.state == states.Failure || e.blocked }
 
-// decideLocked returns the state of e: the rule's, unless an endpoint that e depends on or a forced state changes it.
-// blocked means that a failure is unknown because of another endpoint.
+// decideLocked returns the state of e: the rule's, unless an endpoint that e depends on or a forced state
+// changes it. blocked means that a failure is unknown because of another endpoint.
 func (s *Set[K]) decideLocked(e *entry[K]) (d Decision, blocked bool) {
 	d = e.decide()
 	if d.State == states.Failure {
@@ -72,18 +72,17 @@ func (s *Set[K]) decideLocked(e *entry[K]) (d Decision, blocked bool) {
 func (e *entry[K]) decide() Decision {
 	var room [8]Part
 	parts := slices.Grow(room[:0], len(e.checks))
-	for i := range e.checks {
-		c := &e.checks[i]
-		parts = append(parts, Part{c.cfg.Name, c.vote(), c.text, c.cfg.Weight})
+	for _, c := range e.checks {
+		parts = append(parts, c.part())
 	}
-	d := e.cfg.Rule.Decide(parts)
+	d := e.rule.Decide(parts)
 	switch {
 	case d.State != states.Unknown:
 		e.decided = true
-	case !e.decided && e.cfg.Initial == states.Success:
+	case !e.decided && e.initial == states.Success:
 		return Decision{State: states.Success}
 	case !e.decided:
-		d.State = e.cfg.Initial
+		d.State = e.initial
 	}
 	return d
 }

@@ -60,16 +60,16 @@ func (r Rule) needed(total int) int {
 	}
 }
 
-// Decide returns the state of a thing with these parts. A part passes in the states success and warning, and fails in
-// the state failure. The state is
+// Decide returns the state of a thing with these parts. A part passes in the states success and warning, and
+// fails in the state failure. The state is
 //
 //   - success if parts in the state success suffice,
 //   - warning if the parts that pass suffice only together with those that warn,
 //   - failure if the parts cannot suffice, even if all that are unknown would pass,
 //   - unknown if that depends on the parts that are unknown, or if there are no parts.
 //
-// So an unknown part never hides a failure that is certain, and never makes one. The parts that decide a state are in
-// it. Decide keeps no reference to parts, and allocates nothing for a success.
+// So an unknown part never hides a failure that is certain, and never makes one. The parts that decide a
+// state are in it. Decide keeps no reference to parts, and allocates nothing for a success.
 func (r Rule) Decide(parts []Part) Decision {
 	d := Decision{State: r.combine(parts)}
 	if d.State == states.Success {
@@ -119,7 +119,8 @@ const maxExplained = 5
 
 var verbs = [...]string{states.Unknown: "are unknown", states.Success: "succeed", states.Warning: "warn", states.Failure: "fail"}
 
-// explain returns the reason of a state in which n of the parts are. Long texts of several parts are shortened alike.
+// explain returns the reason of a state in which n of the parts are. Long texts of several parts are
+// shortened alike.
 func explain(parts []Part, state states.State, n int) string {
 	if n == 0 {
 		return ""
@@ -152,8 +153,8 @@ func explain(parts []Part, state states.State, n int) string {
 	return b.String() + more
 }
 
-// Check returns an error if the rule is not valid for parts with this total weight: a [*group.FieldError] about Rule.Mode
-// or Rule.Min.
+// Check returns an error if the rule is not valid for parts with this total weight: a [*group.FieldError]
+// about Rule.Mode or Rule.Min.
 func (r Rule) Check(total int) error {
 	switch {
 	case r.Mode > AtLeast:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -13,15 +12,14 @@ import (
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
-	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
 
 // Errors of the methods of a [Set].
 var (
 	ErrNotFound = errors.New("no such endpoint or check")
-	// ErrBusy is returned by Put and Remove while another one of them changes the same endpoint, as when a callback of the
-	// first calls the second.
+	// ErrBusy is returned by Put and Remove while another one of them changes the same endpoint, as when a
+	// callback of the first calls the second.
 	ErrBusy   = errors.New("the endpoint is being changed")
 	ErrClosed = group.ErrClosed
 )
@@ -33,8 +31,8 @@ type Config struct {
 	Pools map[string]Pool
 }
 
-// Set owns endpoints. It is safe for concurrent use. Its methods, except [Set.Shutdown], do not wait for attempts. They call
-// handlers, observers and publishers with no lock held.
+// Set owns endpoints. It is safe for concurrent use. Its methods, except [Set.Shutdown], do not wait for
+// attempts. They call handlers, observers and publishers with no lock held.
 type Set[K comparable] struct {
 	group *group.Group[K]
 	pools map[string]*pool
@@ -52,27 +50,25 @@ type Set[K comparable] struct {
 	ended      chan struct{}
 }
 
-type pool struct {
-	Pool
-	size, ejected int
-}
-
-// entry is an endpoint of a set.
+// entry is an endpoint of a set. Put replaces it. Its fields are guarded by the mu of the set, or read-only.
 type entry[K comparable] struct {
-	set    *Set[K]
-	key    K
-	name   string // the key as text
-	cfg    Endpoint[K]
-	checks []check[K]
+	key       K
+	name      string // the key as text
+	checks    []*check[K]
+	rule      Rule
+	dependsOn []K
+	pool      *pool // nil for none
+	forced    *Forced
+	reason    string
+	since     int64 // start of state, in nanoseconds of Unix time
 
-	state    states.State
-	since    time.Time
-	reason   string
-	decided  bool // the checks have decided a state since Put
-	blocked  bool // its failure counts as unknown, because of an endpoint that it depends on
-	usable   bool
-	forced   *Forced
-	deadline int32 // index of the end of forced in deadlines, with -1 for none
+	deadline   int32 // index of the end of forced in deadlines, with -1 for none
+	state      states.State
+	initial    states.State
+	decided    bool // the checks have decided a state since the first Put
+	blocked    bool // its failure counts as unknown, because of an endpoint that it depends on
+	usable     bool
+	untilCheck bool // an ejection may wait for one of the checks
 }
 
 // Forced is a state that somebody has set.
@@ -129,146 +125,6 @@ func New[K comparable](cfg Config) (*Set[K], error) {
 	return s, nil
 }
 
-// Put adds an endpoint, or replaces it. A check of the same name and kind keeps its state and results: a probe by the rules
-// of [group.Group.Update], a pushed or passive one if it has the same configuration. An error leaves everything as it was,
-// and is a [*group.FieldError] about the configuration, or an error of the group about a probe.
-func (s *Set[K]) Put(key K, e Endpoint[K]) error {
-	e.Checks, e.DependsOn = slices.Clone(e.Checks), slices.Clone(e.DependsOn)
-	if err := e.check(key, s.pools); err != nil {
-		return fmt.Errorf("endpoint %v: %w", key, err)
-	}
-	old, err := s.begin(key, e.DependsOn)
-	if err != nil {
-		return fmt.Errorf("endpoint %v: %w", key, err)
-	}
-	defer s.done(key)
-	now := time.Now()
-	next := s.newEntry(key, e, old, now)
-	if err := s.addProbes(next, old); err != nil {
-		return fmt.Errorf("endpoint %v: %w", key, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old != nil {
-		s.dropLocked(old)
-		next.state, next.since, next.reason, next.usable, next.decided, next.forced = old.state, old.since, old.reason, old.usable, old.decided, old.forced
-	}
-	s.endpoints[key] = next
-	s.linkLocked(next)
-	if p := s.pools[e.Pool]; p != nil {
-		p.size++
-	}
-	for i := range next.checks {
-		c := &next.checks[i]
-		if c.ejected() {
-			s.countEjected(next, 1)
-		}
-		s.planLocked(c)
-	}
-	s.planForcedLocked(next)
-	s.evaluateLocked(next, now, old == nil)
-	s.evaluateDependentsLocked(key, now)
-	return nil
-}
-
-// begin reserves an endpoint for a change, and returns its present entry.
-func (s *Set[K]) begin(key K, dependsOn []K) (old *entry[K], err error) {
-	s.mu.Lock()
-	_, busy := s.changing[key]
-	closed := s.closed
-	through, cycle := s.cycleLocked(key, dependsOn)
-	if !busy && !closed && !cycle {
-		s.changing[key] = dependsOn
-	}
-	old = s.endpoints[key]
-	s.mu.Unlock()
-	switch {
-	case closed:
-		return nil, ErrClosed
-	case busy:
-		return nil, ErrBusy
-	case cycle:
-		return nil, invalid("DependsOn", "%v depends on this endpoint", through)
-	}
-	return old, nil
-}
-
-func (s *Set[K]) done(key K) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.changing, key)
-}
-
-// newEntry returns an entry of key with the checks of e, and what the same checks of old know.
-func (s *Set[K]) newEntry(key K, e Endpoint[K], old *entry[K], now time.Time) *entry[K] {
-	next := &entry[K]{set: s, key: key, name: fmt.Sprint(key), cfg: e, checks: make([]check[K], len(e.Checks)), state: e.Initial, since: now, deadline: -1}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range e.Checks {
-		c := &next.checks[i]
-		*c = check[K]{entry: next, cfg: &next.cfg.Checks[i], deadline: -1}
-		c.begin(now)
-		if old != nil {
-			c.inherit(old.checkNamed(c.cfg.Name))
-		}
-	}
-	for i := range next.checks {
-		c := &next.checks[i]
-		if p := c.cfg.Passive; p != nil && p.UntilCheck != "" {
-			next.checks[slices.IndexFunc(e.Checks, func(o Check) bool { return o.Name == p.UntilCheck })].restores = c
-		}
-	}
-	return next
-}
-
-// Remove removes an endpoint and its checks. Endpoints that depend on it no longer do. The error is [ErrBusy].
-func (s *Set[K]) Remove(key K) error {
-	_, err := s.begin(key, nil)
-	if errors.Is(err, ErrClosed) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("endpoint %v: %w", key, err)
-	}
-	defer s.done(key)
-	s.group.Remove(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.endpoints[key]
-	if e == nil {
-		return nil
-	}
-	s.dropLocked(e)
-	delete(s.endpoints, key)
-	now := time.Now()
-	s.emitLocked(&Change[K]{Key: key, From: e.state, Time: now, Removed: true})
-	s.evaluateDependentsLocked(key, now)
-	return nil
-}
-
-// dropLocked takes e out of everything but the map of endpoints.
-func (s *Set[K]) dropLocked(e *entry[K]) {
-	s.unlinkLocked(e)
-	for i := range e.checks {
-		c := &e.checks[i]
-		c.gone = true
-		if c.ejected() {
-			s.countEjected(e, -1)
-		}
-		s.deadlines.remove(&c.deadline)
-	}
-	s.deadlines.remove(&e.deadline)
-	if p := s.pools[e.cfg.Pool]; p != nil {
-		p.size--
-	}
-}
-
-func (s *Set[K]) countEjected(e *entry[K], by int) {
-	if p := s.pools[e.cfg.Pool]; p != nil {
-		p.ejected += by
-	}
-}
-
 // Force sets a state, until f.Until or Release.
 func (s *Set[K]) Force(key K, f Forced) error {
 	if f.Mode < Up || f.Mode > Drained {
@@ -301,9 +157,9 @@ func (s *Set[K]) setForced(key K, f *Forced) (found bool) {
 }
 
 func (e *entry[K]) checkNamed(name string) *check[K] {
-	for i := range e.checks {
-		if e.checks[i].cfg.Name == name {
-			return &e.checks[i]
+	for _, c := range e.checks {
+		if c.name() == name {
+			return c
 		}
 	}
 	return nil
@@ -342,12 +198,12 @@ func (s *Set[K]) Status(key K) (Status, bool) {
 		return Status{}, false
 	}
 	d, _ := s.decideLocked(e)
-	st := Status{State: e.state, Since: e.since, Reason: e.reason, Deciding: d.Deciding, Usable: e.usable}
+	st := Status{State: e.state, Since: time.Unix(0, e.since), Reason: e.reason, Deciding: d.Deciding, Usable: e.usable}
 	if e.forced != nil {
 		st.Forced = new(*e.forced)
 	}
-	for i := range e.checks {
-		st.Checks = append(st.Checks, e.checks[i].status())
+	for _, c := range e.checks {
+		st.Checks = append(st.Checks, c.status())
 	}
 	return st, true
 }
@@ -362,15 +218,19 @@ func (s *Set[K]) Keys() (keys []K) {
 	return keys
 }
 
-// Usable returns the usable endpoints of a pool, in no order. If too few of them are usable, by [Pool.Panic], it returns all
-// that are not drained or forced down, and panics is true. Without a pool of that name it returns the usable endpoints
+// Usable returns the usable endpoints of a pool, in no order. If too few of them are usable, by [Pool.Panic],
+// it returns all that are not drained or forced down, and panics is true. The name "" means the endpoints
 // without a pool.
 func (s *Set[K]) Usable(name string) (keys []K, panics bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	pool := s.pools[name]
+	if pool == nil && name != "" {
+		return nil, false
+	}
 	var all []K
 	for key, e := range s.endpoints {
-		if e.cfg.Pool != name || e.forced != nil && e.forced.Mode != Up {
+		if e.pool != pool || e.forced != nil && e.forced.Mode != Up {
 			continue
 		}
 		all = append(all, key)
@@ -378,7 +238,7 @@ func (s *Set[K]) Usable(name string) (keys []K, panics bool) {
 			keys = append(keys, key)
 		}
 	}
-	if p := s.pools[name]; p != nil && len(keys) < len(all) && float64(len(keys)) < p.Panic*float64(len(all)) {
+	if pool != nil && len(keys) < len(all) && float64(len(keys)) < pool.Panic*float64(len(all)) {
 		return all, true
 	}
 	return keys, false
@@ -425,7 +285,8 @@ func (s *Set[K]) emitLocked(c *Change[K]) {
 	}
 }
 
-// addReader adds a reader, with the state of each endpoint as its first changes; false if the set is shut down.
+// addReader adds a reader, with the state of each endpoint as its first changes; false if the set is shut
+// down.
 func (s *Set[K]) addReader(r *reader[K]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -435,7 +296,7 @@ func (s *Set[K]) addReader(r *reader[K]) bool {
 	s.readers[r] = struct{}{}
 	for key, e := range s.endpoints {
 		d, _ := s.decideLocked(e)
-		r.put(&Change[K]{Key: key, To: e.state, Time: e.since, Reason: e.reason, Deciding: d.Deciding, Usable: e.usable})
+		r.put(&Change[K]{Key: key, To: e.state, Time: time.Unix(0, e.since), Reason: e.reason, Deciding: d.Deciding, Usable: e.usable})
 	}
 	return true
 }
@@ -444,22 +305,4 @@ func (s *Set[K]) removeReader(r *reader[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.readers, r)
-}
-
-// allowsEjection reports whether the pool of e allows one more ejection.
-func (s *Set[K]) allowsEjectionLocked(e *entry[K]) bool {
-	p := s.pools[e.cfg.Pool]
-	return p == nil || p.ejected+1 <= max(1, int(math.Floor(p.MaxEjected*float64(p.size)+1e-9)))
-}
-
-// task returns the task of a check that has none. Its Subject is unique.
-func (s *Set[K]) task(e *entry[K], name string) *worker.Task {
-	s.mu.Lock()
-	s.sequence++
-	n := s.sequence
-	s.mu.Unlock()
-	id := fmt.Sprintf("%s/%s/%d", e.name, name, n)
-	t := &worker.Task{Subject: results.Subject{Pod: e.name, PodUID: id, Container: name}}
-	t.SetState(worker.Running(id, time.Now()))
-	return t
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/daeace23/prober/core/states"
 )
 
-// Thresholds say when results decide the state of a pushed or a passive check. The zero value lets each result decide.
+// Thresholds say when results decide the state of a check. The zero value lets each result decide.
 type Thresholds struct {
-	Successes, Failures int // consecutive ones; 0 means 1
-	// Of, if it is not 0, makes Failures count among the last Of results, at most 64, rather than in a row. Then the check
-	// succeeds again when fewer than Failures of them fail.
+	Successes, Failures int // in a row; 0 means 1
+	// Of, if it is not 0, makes Failures count among the last Of results, at most 64, rather than in a row.
+	// Then the check succeeds again when fewer than Failures of them fail.
 	Of int
 }
 
@@ -27,7 +27,11 @@ func (t *Thresholds) check() (problem string) {
 	return ""
 }
 
-// streak has the last results of a check.
+// streak has the last results of a check, and decides its state from them.
+//
+// The fold of core/internal/engine is another rule: the kubelet's. It decides a result, has no window, knows
+// no warning, and may hold a probe. Both count a run, which is one line. One function for both would need the
+// fields of both.
 type streak struct {
 	failed uint64 // bits of the last results, the newest first; 1 is a failure
 	run    int32  // length of the run of equal results, at most maxRun
@@ -39,7 +43,8 @@ const (
 	maxSeen = 64
 )
 
-// add adds a result, success, warning or failure. It returns the state of the check after it; was is the state before.
+// add adds a result, success, warning or failure. It returns the state of the check after it; was is the
+// state before.
 func (s *streak) add(t Thresholds, was, result states.State) states.State {
 	fails := result == states.Failure
 	if s.seen > 0 && fails == (s.failed&1 == 1) {
