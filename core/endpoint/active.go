@@ -152,6 +152,7 @@ type ticks[K comparable] struct {
 	rule states.Rule // owned by the ticks
 	// Guarded by the mu of the set.
 	check *check[K]
+	run   int // [worker.Tick.Run] of the last tick
 }
 
 var _ worker.GateObserver = (*ticks[int])(nil)
@@ -199,6 +200,9 @@ func (t *ticks[K]) update(text string, tick *worker.Tick) {
 		return
 	}
 	now := time.Now()
+	if tick != nil {
+		t.run = tick.Run
+	}
 	if state == states.Success {
 		text = ""
 	}

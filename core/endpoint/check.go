@@ -101,11 +101,13 @@ func (c *check[K]) status() CheckStatus {
 	if at, ok := c.next(); ok {
 		st.Next = at
 	}
-	if c.cfg.Push != nil {
-		st.Push = new(c.push.last)
-	}
-	if c.traffic != nil {
-		st.Overflow = c.traffic.overflow
+	switch {
+	case c.observed != nil:
+		st.Run = c.observed.run
+	case c.push != nil:
+		st.Push, st.Run = new(c.push.last), int(c.push.run)
+	case c.traffic != nil:
+		st.Overflow, st.Run = c.traffic.overflow, c.traffic.run
 	}
 	return st
 }
