@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/daeace23/prober/core/group"
@@ -68,6 +69,9 @@ func (c *check[K]) step(text string, t *worker.Tick, stopped bool, next func(sta
 		return pace[K]{}
 	}
 	x, now := c.settings.Value(), time.Now()
+	if t != nil {
+		c.run = uint16(min(t.Run, math.MaxUint16))
+	}
 	state := c.rule.State()
 	if x.thresholds.Of != 0 && !(stopped && c.rule.Decided()) {
 		state = c.windowedLocked(x.thresholds, t)

@@ -22,6 +22,7 @@ type check[K comparable] struct {
 	deadline int32 // index in deadlines, with -1 for none
 	state    states.State
 	rule     states.Rule // of the ticks of a Probe
+	run      uint16      // [worker.Tick.Run] of the last tick of a Probe, at most its maximum
 	extra    *extra      // nil for a plain probe
 }
 
@@ -158,15 +159,15 @@ func shortened(text string) string {
 }
 
 func (c *check[K]) status() CheckStatus {
-	st := CheckStatus{Name: c.name(), State: c.state, Since: time.Unix(0, c.since), Text: c.text}
+	st := CheckStatus{Name: c.name(), State: c.state, Since: time.Unix(0, c.since), Text: c.text, Run: int(c.run)}
 	if at, ok := c.next(); ok {
 		st.Next = at
 	}
 	if c.push() != nil {
-		st.Push = c.pushState()
+		st.Push, st.Run = c.pushState(), int(c.extra.run)
 	}
 	if t := c.traffic(); t != nil {
-		st.Overflow = t.overflow
+		st.Overflow, st.Run = t.overflow, t.run
 	}
 	return st
 }

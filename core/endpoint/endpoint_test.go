@@ -607,6 +607,47 @@ func TestStreak(t *testing.T) {
 	}
 }
 
+func TestStatusHasRuns(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
+		h := handler(probe.Warning)
+		put(t, s, "shop", Endpoint[string]{Checks: []Check{
+			{Name: "http", Probe: &group.Probe{Handler: h, Spec: spec}},
+			{Name: "backup", Push: &Push{TTL: time.Hour, Thresholds: Thresholds{Failures: 3}}},
+			{Name: "traffic", Passive: &Passive{Consecutive: 3}},
+		}})
+		runs := func(want ...int) {
+			t.Helper()
+			synctest.Wait()
+			status, _ := s.Status("shop")
+			var got []int
+			for _, c := range status.Checks {
+				got = append(got, c.Run)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("runs %v, want %v", got, want)
+			}
+		}
+		runs(1, 0, 0)
+		results := func(r probe.Result) {
+			h.set(r)
+			time.Sleep(spec.Period)
+			if err := errors.Join(s.Report("shop", "backup", probe.Outcome{Result: r}), s.Observe("shop", "traffic", r != probe.Failure)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		results(probe.Success)
+		runs(2, 1, 0)
+		results(probe.Failure)
+		runs(1, 1, 1)
+		results(probe.Failure)
+		runs(2, 2, 2)
+		results(probe.Failure)
+		runs(3, 3, 0) // ejected
+		results(probe.Warning)
+		runs(1, 1, 0)
+	})
+}
+
 func TestShutdownEndsReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New[int](Config{})

@@ -182,6 +182,10 @@ type CheckStatus struct {
 	State states.State
 	Since time.Time
 	Text  string // of the last result that did not succeed
+	// Run is the number of results in a row that equal the last one for the thresholds, a warning being a success. It is 0
+	// before the first result, and at most 65535 for a probe. Of a passive check it is the number of failures in a row since
+	// the last ejection.
+	Run int
 	// Next is the time at which a pushed check fails without a report, or an ejection ends; zero for none.
 	Next time.Time
 	Push *PushState // of a pushed check
