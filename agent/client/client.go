@@ -360,6 +360,11 @@ func (c *Client) request(ctx context.Context, method string, query url.Values, i
 	if err != nil {
 		return err
 	}
+	return c.decode(ctx, res, into)
+}
+
+// decode decodes a response into a value if into is not nil, and closes its body.
+func (c *Client) decode(ctx context.Context, res *http.Response, into any) error {
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
@@ -378,8 +383,16 @@ func (c *Client) request(ctx context.Context, method string, query url.Values, i
 // error.
 func (c *Client) send(ctx context.Context, method string, query url.Values, segments ...string) (*http.Response, error) {
 	res, err := c.roundTrip(ctx, method, query, segments...)
-	if err != nil || res.StatusCode == http.StatusOK {
-		return res, err
+	if err != nil {
+		return nil, err
+	}
+	return c.checked(ctx, res)
+}
+
+// checked returns res, or the error of a status other than OK.
+func (c *Client) checked(ctx context.Context, res *http.Response) (*http.Response, error) {
+	if res.StatusCode == http.StatusOK {
+		return res, nil
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
@@ -399,12 +412,21 @@ func (c *Client) statusError(res *http.Response, body []byte) error {
 
 // roundTrip sends a request for the path of segments, and returns its response with any status.
 func (c *Client) roundTrip(ctx context.Context, method string, query url.Values, segments ...string) (*http.Response, error) {
+	req, err := c.newRequest(ctx, method, query, nil, segments...)
+	if err != nil {
+		return nil, err
+	}
+	return c.exchange(req)
+}
+
+// newRequest returns a request for the path of segments, with the credentials.
+func (c *Client) newRequest(ctx context.Context, method string, query url.Values, body io.Reader, segments ...string) (*http.Request, error) {
 	for i := range segments {
 		segments[i] = url.PathEscape(segments[i])
 	}
 	target := c.base.JoinPath(segments...)
 	target.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
@@ -415,9 +437,14 @@ func (c *Client) roundTrip(ctx context.Context, method string, query url.Values,
 			req.Header.Set("Authorization", "Bearer "+c.token)
 		}
 	}
+	return req, nil
+}
+
+// exchange sends a request, and returns its response with any status.
+func (c *Client) exchange(req *http.Request) (*http.Response, error) {
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unanswered(ctx, err)
+		return nil, c.unanswered(req.Context(), err)
 	}
 	return res, nil
 }

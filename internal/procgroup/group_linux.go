@@ -48,6 +48,14 @@ func Run(ctx context.Context, cmd *exec.Cmd, started func()) (killed bool, err e
 	return killed, cmd.Wait()
 }
 
+// Wait waits until cmd, which was started, has ended. It calls ended when cmd has ended, while the process ID and
+// the number of its group cannot be reused.
+func Wait(cmd *exec.Cmd, ended func()) error {
+	awaitExit(cmd.Process.Pid)
+	ended()
+	return cmd.Wait()
+}
+
 // awaitExit waits until the child pid has ended, without reaping it.
 func awaitExit(pid int) {
 	const idTypePID = 1 // P_PID of waitid(2)
@@ -57,14 +65,6 @@ func awaitExit(pid int) {
 			return
 		}
 	}
-}
-
-// ExitStatus returns the exit code of a process as a shell does: 128 + n if signal n ended it.
-func ExitStatus(s *os.ProcessState) int {
-	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return s.ExitCode()
 }
 
 // Drain copies the bytes that the pipe already holds to w, at most most bytes, without waiting for more. A reader

@@ -40,8 +40,12 @@ func Run(ctx context.Context, cmd *exec.Cmd, started func()) (killed bool, err e
 	return killed, err
 }
 
-// ExitStatus returns the exit code of a process.
-func ExitStatus(s *os.ProcessState) int { return s.ExitCode() }
+// Wait waits until cmd, which was started, has ended, and then calls ended.
+func Wait(cmd *exec.Cmd, ended func()) error {
+	err := cmd.Wait()
+	ended()
+	return err
+}
 
 // Drain does nothing: output that was not read in time is lost.
 func Drain(*os.File, io.Writer, int) {}

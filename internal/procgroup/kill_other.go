@@ -16,3 +16,13 @@ func Kill(pid int) {
 		_ = p.Kill()
 	}
 }
+
+// Signal sends a signal to pid only.
+func Signal(pid int, s syscall.Signal) {
+	if p, err := os.FindProcess(pid); err == nil {
+		_ = p.Signal(s)
+	}
+}
+
+// ExitStatus returns the exit code of a process.
+func ExitStatus(s *os.ProcessState) int { return s.ExitCode() }

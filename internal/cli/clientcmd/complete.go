@@ -2,9 +2,7 @@ package clientcmd
 
 import (
 	"context"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,12 +11,9 @@ import (
 	"github.com/daeace23/prober/internal/cli/remote"
 )
 
-// completionTimeout is the timeout of a request to the agent during shell completion.
-const completionTimeout = time.Second
-
 // complete returns the completion of the names of a resource, which asks the agent.
 func complete(env *command.Env, agent *remote.Flags, r *resource) cobra.CompletionFunc {
-	return completion(env, agent, func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) []string {
+	return agent.Complete(env, func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) []string {
 		if r.name == "probes" && len(args) > 1 {
 			return nil
 		}
@@ -26,31 +21,12 @@ func complete(env *command.Env, agent *remote.Flags, r *resource) cobra.Completi
 	})
 }
 
-// completion returns the completion by names, which it requests from the agent.
-func completion(env *command.Env, agent *remote.Flags, names func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) []string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		const none = cobra.ShellCompDirectiveNoFileComp
-		if env.SetFlags(cmd.Flags()) != nil {
-			return nil, none
-		}
-		c, err := agent.Client(env)
-		if err != nil {
-			return nil, none
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
-		all := slices.DeleteFunc(names(ctx, c, cmd, args), func(n string) bool { return !strings.HasPrefix(n, word) || slices.Contains(args, n) || line(n) != n })
-		slices.Sort(all)
-		return slices.Compact(all), none
-	}
-}
-
 // completeNamespaces registers the completion of the flag -n of cmd, if it has one.
 func completeNamespaces(cmd *cobra.Command, env *command.Env, agent *remote.Flags) {
 	if cmd.Flags().Lookup("namespace") == nil {
 		return
 	}
-	_ = cmd.RegisterFlagCompletionFunc("namespace", completion(env, agent, // cannot fail: cmd has the flag
+	_ = cmd.RegisterFlagCompletionFunc("namespace", agent.Complete(env, // cannot fail: cmd has the flag
 		func(ctx context.Context, c *client.Client, _ *cobra.Command, _ []string) (namespaces []string) {
 			pods, err := new(selection).pods(ctx, c)
 			if err != nil {

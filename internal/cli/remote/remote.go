@@ -1,13 +1,15 @@
-// Package remote connects commands with a running agent: [Flags] select the agent, and [Failed] converts the
-// error of a request.
+// Package remote connects commands with a running agent: [Flags] select the agent, also for shell completion, and
+// [Failed] converts the error of a request.
 package remote
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,6 +69,42 @@ func (f *Flags) Client(env *command.Env) (*client.Client, error) {
 		return nil, command.Usage("", "--server %w", err)
 	}
 	return c, nil
+}
+
+// Outbound returns a client for URLs outside of the agent's API, with the flags of certificates and the timeout. It
+// sends no credentials of the agent, and a redirect is the response.
+func (f *Flags) Outbound() (*outbound.Client, error) {
+	if _, err := f.tls(); err != nil {
+		return nil, err
+	}
+	return outbound.New(outbound.Config{
+		TLS:     &outbound.TLS{CA: f.caFile, Cert: f.certFile, Key: cmp.Or(f.keyFile, f.certFile)},
+		Timeout: f.timeout,
+	}), nil
+}
+
+// completionTimeout is the timeout of a request to the agent during shell completion.
+const completionTimeout = time.Second
+
+// Complete returns the completion of arguments by names, which asks the agent.
+func (f *Flags) Complete(env *command.Env, names func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		if env.SetFlags(cmd.Flags()) != nil {
+			return nil, none
+		}
+		c, err := f.Client(env)
+		if err != nil {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		all := slices.DeleteFunc(names(ctx, c, cmd, args), func(n string) bool {
+			return n == "" || !strings.HasPrefix(n, word) || slices.Contains(args, n) || explain.OneLine(n) != n
+		})
+		slices.Sort(all)
+		return slices.Compact(all), none
+	}
 }
 
 // tls returns the settings of TLS; nil for the default.
