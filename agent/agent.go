@@ -270,7 +270,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
 		a.metrics.RegisterReload(a.registry, a.reloading), agentmetrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
 		metrics.RegisterPauses(a.registry, a.paused), agentmetrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(), a.registerNode(),
-		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts),
+		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts), a.registerChecks(),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }

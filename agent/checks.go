@@ -1,14 +1,18 @@
 package agent
 
 import (
+	"errors"
+	"iter"
 	"net/http"
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/endpoints"
 	"github.com/daeace23/prober/agent/push"
 	"github.com/daeace23/prober/agent/reply"
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 )
@@ -51,14 +55,17 @@ func (a *Agent) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	items := pager[*api.Endpoint]{query: &q}
-	for _, e := range a.listEndpoints() {
+	for e := range a.allEndpoints() {
 		key := sortKey{e.Namespace, e.Name}
 		if q.matches("namespace", e.Namespace) && q.matches("name", e.Name) && q.matches("type", e.Type) && q.matches("state", e.State) && !items.passed(&key) {
-			items.add(key, &e)
+			items.add(key, e)
 		}
 	}
 	page, meta := items.page()
-	writeList(w, endpointHead{meta}, page, func(e *api.Endpoint) (any, bool) { return e, true })
+	writeList(w, endpointHead{meta}, page, func(e *api.Endpoint) (any, bool) {
+		full := *e // has its checks only while it is written
+		return &full, a.addChecks(&full)
+	})
 }
 
 func stateWords() (words []string) {
@@ -68,37 +75,90 @@ func stateWords() (words []string) {
 	return words
 }
 
-// listEndpoints returns all endpoints and pushes.
-func (a *Agent) listEndpoints() (all []api.Endpoint) {
-	for s := range a.endpoints.All() {
-		e := api.Endpoint{
-			Namespace: s.Config.Namespace, Name: s.Config.Name, Type: api.TypeEndpoint, Rule: endpoints.RuleText(&s.Config), Missing: s.Empty,
-			CurrentState: a.stateOfCheck(s.Config.Namespace, s.Config.Name, pods.EndpointHandler),
+// allEndpoints yields all endpoints and pushes, without the rules and the checks of endpoints.
+func (a *Agent) allEndpoints() iter.Seq[*api.Endpoint] {
+	return func(yield func(*api.Endpoint) bool) {
+		for c := range a.endpoints.Configs() {
+			e := &api.Endpoint{
+				Namespace: c.Namespace, Name: c.Name, Type: api.TypeEndpoint, DependsOn: namesOf(c.DependsOn),
+				CurrentState: a.stateOfCheck(c.Namespace, c.Name, pods.EndpointHandler),
+			}
+			if !yield(e) {
+				return
+			}
 		}
-		for i := range s.Members {
-			m := &s.Members[i]
-			e.Checks = append(e.Checks, api.EndpointCheck{
-				Name: m.Name, Namespace: m.Subject.Namespace, Pod: m.Subject.Pod, Container: m.Subject.Container, Kind: m.Kind.String(),
-				Weight: m.Weight, Decides: m.Decides, CurrentState: apiState(m.Status),
-			})
+		for s := range a.pushes.All() {
+			e := &api.Endpoint{
+				Namespace: s.Config.Namespace, Name: s.Config.Name, Type: api.TypePush, DependsOn: namesOf(s.Config.DependsOn),
+				CurrentState: a.stateOfCheck(s.Config.Namespace, s.Config.Name, pods.PushHandler),
+				Push:         &api.PushStatus{LastReport: s.Push.Report.UTC(), Started: s.Push.Started.UTC(), Due: s.Next.UTC(), Message: s.Message},
+			}
+			if !yield(e) {
+				return
+			}
 		}
-		for _, d := range s.Config.DependsOn {
-			e.DependsOn = append(e.DependsOn, d.Name)
-		}
-		all = append(all, e)
 	}
+}
+
+func namesOf(refs []config.Ref) (names []string) {
+	for _, r := range refs {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// addChecks adds the rule and the checks of an endpoint. It returns false if the endpoint was removed.
+func (a *Agent) addChecks(e *api.Endpoint) bool {
+	if e.Type != api.TypeEndpoint {
+		return true
+	}
+	s, ok := a.endpoints.Status(e.Name)
+	e.Rule, e.Missing = endpoints.RuleText(&s.Config), s.Empty
+	for i := range s.Members {
+		e.Checks = append(e.Checks, apiCheck(&s.Members[i]))
+	}
+	return ok
+}
+
+func apiCheck(m *endpoints.MemberStatus) api.EndpointCheck {
+	return api.EndpointCheck{
+		Name: m.Name, Namespace: m.Subject.Namespace, Pod: m.Subject.Pod, Container: m.Subject.Container, Kind: m.Kind.String(),
+		Weight: m.Weight, Decides: m.Decides, CurrentState: apiState(m.Status),
+	}
+}
+
+// registerChecks registers the metrics of pushes and endpoints.
+func (a *Agent) registerChecks() error {
+	return errors.Join(agentmetrics.RegisterPushes(a.registry, a.countPushes), agentmetrics.RegisterEndpoints(a.registry, a.countChecks))
+}
+
+// countPushes returns the counts of all pushes.
+func (a *Agent) countPushes() map[string]agentmetrics.PushCounts {
+	all := make(map[string]agentmetrics.PushCounts)
 	for s := range a.pushes.All() {
-		e := api.Endpoint{
-			Namespace: s.Config.Namespace, Name: s.Config.Name, Type: api.TypePush,
-			CurrentState: a.stateOfCheck(s.Config.Namespace, s.Config.Name, pods.PushHandler),
-			Push:         &api.PushStatus{LastReport: s.Push.Report.UTC(), Started: s.Push.Started.UTC(), Due: s.Next.UTC(), Message: s.Message},
+		all[s.Config.Name] = agentmetrics.PushCounts{Reports: make(map[string]uint64), LastReport: s.Push.Report, Started: s.Push.Started}
+	}
+	for c, n := range a.pushes.Counts() {
+		if p, ok := all[c.Name]; ok {
+			p.Reports[c.Result] = n
 		}
-		for _, d := range s.Config.DependsOn {
-			e.DependsOn = append(e.DependsOn, d.Name)
-		}
-		all = append(all, e)
 	}
 	return all
+}
+
+// countChecks yields the numbers of checks of all endpoints.
+func (a *Agent) countChecks() iter.Seq[agentmetrics.EndpointCounts] {
+	return func(yield func(agentmetrics.EndpointCounts) bool) {
+		for c := range a.endpoints.Counts() {
+			checks := make(map[string]int, len(c.Checks))
+			for state, n := range c.Checks {
+				checks[states.State(state).String()] = n
+			}
+			if !yield(agentmetrics.EndpointCounts{Namespace: c.Namespace, Name: c.Name, Checks: checks}) {
+				return
+			}
+		}
+	}
 }
 
 // stateOfCheck returns the state of the probe of a push or an endpoint.

@@ -59,6 +59,12 @@ func everything(t *testing.T) []*dto.MetricFamily {
 		agentmetrics.RegisterNotifications(registry, func() map[string]agentmetrics.NotificationCounts {
 			return map[string]agentmetrics.NotificationCounts{"ops": {OK: 1, Errors: 2, Refused: 3, Dropped: 4, Pending: 5, Open: 6}}
 		}),
+		agentmetrics.RegisterPushes(registry, func() map[string]agentmetrics.PushCounts {
+			return map[string]agentmetrics.PushCounts{"backup": {Reports: map[string]uint64{"failure": 1}, LastReport: time.Unix(1, 0), Started: time.Unix(2, 0)}, "job": {}}
+		}),
+		agentmetrics.RegisterEndpoints(registry, func() iter.Seq[agentmetrics.EndpointCounts] {
+			return slices.Values([]agentmetrics.EndpointCounts{{Namespace: "targets", Name: "shop", Checks: map[string]int{"success": 1, "failure": 2}}})
+		}),
 		agentmetrics.RegisterHistory(registry, agentmetrics.HistoryCounts{Bytes: func() int64 { return 1 }, Errors: none, Dropped: none}),
 		agentmetrics.RegisterNode(registry, func() agentmetrics.NodeCounts { return agentmetrics.NodeCounts{} }),
 		agentmetrics.RegisterAgent(registry, agentmetrics.AgentCounts{

@@ -45,7 +45,24 @@ type Endpoints struct {
 type table struct {
 	order     []string
 	endpoints map[string]*entry
-	uses      map[manager.Key][]manager.Key // probes of the endpoints that a probe is a member of
+	uses      map[manager.Key]*use
+	members   []*Member // each probe that is a member, once
+}
+
+// use has the endpoints that a probe is a member of.
+type use struct {
+	at  int           // index in table.members
+	own []manager.Key // probes of the endpoints
+}
+
+// use returns the use of a member.
+func (t *table) use(m *Member) *use {
+	u := t.uses[m.key()]
+	if u == nil {
+		u = &use{at: len(t.members)}
+		t.uses[m.key()], t.members = u, append(t.members, m)
+	}
+	return u
 }
 
 // entry is an endpoint with its members.
@@ -61,6 +78,8 @@ type Member struct {
 	Kind    probe.Kind
 	Name    string // within the endpoint
 	Weight  int
+
+	at int // index in table.members
 }
 
 func (m *Member) key() manager.Key {
@@ -92,16 +111,17 @@ func (e *Endpoints) Apply(pods []*declared.Pod) {
 
 // resolveLocked makes the table.
 func (e *Endpoints) resolveLocked() {
-	t := &table{endpoints: make(map[string]*entry, len(e.defs)), uses: make(map[manager.Key][]manager.Key)}
+	t := &table{endpoints: make(map[string]*entry, len(e.defs)), uses: make(map[manager.Key]*use)}
 	if len(e.defs) > 0 {
 		index := indexOf(e.pods)
 		for i := range e.defs {
 			x := index.resolve(&e.defs[i])
 			t.order, t.endpoints[x.def.Name] = append(t.order, x.def.Name), x
-			for _, own := range index.groups[x.def.Name] {
-				for j := range x.members {
-					k := x.members[j].key()
-					t.uses[k] = append(t.uses[k], own.key())
+			for j := range x.members {
+				u := t.use(&x.members[j])
+				x.members[j].at = u.at
+				for _, own := range index.groups[x.def.Name] {
+					u.own = append(u.own, own.key())
 				}
 			}
 		}
@@ -171,8 +191,10 @@ func (x *index) find(name string) []Member {
 // Changed implements [states.Reader]. It triggers the probes of the endpoints with this member.
 func (e *Endpoints) Changed(c *states.Change) {
 	key := manager.Key{PodUID: types.UID(c.Info.PodUID), Container: c.Info.Container, Kind: c.Info.Kind}
-	for _, own := range e.table.Load().uses[key] {
-		_ = e.cfg.Trigger(own) // an error means that the probe has ended
+	if u := e.table.Load().uses[key]; u != nil {
+		for _, own := range u.own {
+			_ = e.cfg.Trigger(own) // an error means that the probe has ended
+		}
 	}
 }
 
@@ -203,7 +225,8 @@ func (e *Endpoints) Status(name string) (Status, bool) {
 	}
 	s.Decision = x.decide(func(i int) states.Status { return s.Members[i].Status })
 	for i := range s.Members {
-		s.Members[i].Decides = slices.Contains(s.Decision.Deciding, s.Members[i].Name)
+		m := &s.Members[i]
+		m.Decides = m.State != states.Success && m.State == s.Decision.State // as [endpoint.Rule.Decide] has it
 	}
 	return s, true
 }
@@ -212,11 +235,41 @@ func (e *Endpoints) of(m *Member) states.Status {
 	return e.cfg.Of(m.Subject.PodUID, m.Subject.Container, m.Kind)
 }
 
-// All yields all endpoints, in the order of prober.yaml.
-func (e *Endpoints) All() iter.Seq[Status] {
-	return func(yield func(Status) bool) {
-		for _, name := range e.table.Load().order {
-			if s, ok := e.Status(name); ok && !yield(s) {
+// Configs yields all endpoints, in the order of prober.yaml. The caller must not change them.
+func (e *Endpoints) Configs() iter.Seq[*config.Endpoint] {
+	return func(yield func(*config.Endpoint) bool) {
+		t := e.table.Load()
+		for _, name := range t.order {
+			if !yield(&t.endpoints[name].def) {
+				return
+			}
+		}
+	}
+}
+
+// Count is the number of checks of an endpoint by state. A check without a probe is unknown.
+type Count struct {
+	Namespace, Name string
+	Checks          [states.Failure + 1]int // by state
+}
+
+// Counts yields the numbers of checks of all endpoints, in the order of prober.yaml. It looks up the state of
+// each probe once.
+func (e *Endpoints) Counts() iter.Seq[Count] {
+	return func(yield func(Count) bool) {
+		t := e.table.Load()
+		now := make([]states.State, len(t.members))
+		for i, m := range t.members {
+			now[i] = e.of(m).State
+		}
+		for _, name := range t.order {
+			x := t.endpoints[name]
+			c := Count{Namespace: x.def.Namespace, Name: name}
+			c.Checks[states.Unknown] = len(x.empty)
+			for i := range x.members {
+				c.Checks[now[x.members[i].at]]++
+			}
+			if !yield(c) {
 				return
 			}
 		}

@@ -4,6 +4,8 @@ package agentmetrics
 
 import (
 	"errors"
+	"iter"
+	"time"
 
 	"github.com/daeace23/prober/metrics/internal/family"
 	"github.com/prometheus/client_golang/prometheus"
@@ -95,6 +97,77 @@ func (c notificationCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- notificationsPending.With(float64(n.Pending), name)
 		ch <- notificationsOpen.With(float64(n.Open), name)
 		ch <- notificationsDropped.With(float64(n.Dropped), name)
+	}
+}
+
+// PushCounts are counts of a push of prober.yaml.
+type PushCounts struct {
+	Reports    map[string]uint64 // by result; "started" counts starts of runs
+	LastReport time.Time         // zero: there is none
+	Started    time.Time         // of the run under way; zero: there is none
+}
+
+// RegisterPushes registers the metrics of pushes. counts returns them by name, at each scrape. It must not
+// block.
+func RegisterPushes(r prometheus.Registerer, counts func() map[string]PushCounts) error {
+	return r.Register(pushCollector(counts))
+}
+
+// pushCollector collects the metrics of pushes.
+type pushCollector func() map[string]PushCounts
+
+var _ prometheus.Collector = pushCollector(nil)
+
+// Describe implements [prometheus.Collector].
+func (pushCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range []*family.Described{pushReports, pushLastReport, pushStarted} {
+		ch <- f.Desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c pushCollector) Collect(ch chan<- prometheus.Metric) {
+	for name, n := range c() {
+		for _, result := range pushResults {
+			ch <- pushReports.With(float64(n.Reports[result]), name, result)
+		}
+		if !n.LastReport.IsZero() {
+			ch <- pushLastReport.With(seconds(n.LastReport), name)
+		}
+		if !n.Started.IsZero() {
+			ch <- pushStarted.With(seconds(n.Started), name)
+		}
+	}
+}
+
+// seconds returns a time as seconds since the epoch.
+func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+
+// EndpointCounts are the numbers of checks of an endpoint of prober.yaml.
+type EndpointCounts struct {
+	Namespace, Name string
+	Checks          map[string]int // by state
+}
+
+// RegisterEndpoints registers the metric of endpoints. counts is called at each scrape, and must not block.
+func RegisterEndpoints(r prometheus.Registerer, counts func() iter.Seq[EndpointCounts]) error {
+	return r.Register(endpointCollector(counts))
+}
+
+// endpointCollector collects the metric of endpoints.
+type endpointCollector func() iter.Seq[EndpointCounts]
+
+var _ prometheus.Collector = endpointCollector(nil)
+
+// Describe implements [prometheus.Collector].
+func (endpointCollector) Describe(ch chan<- *prometheus.Desc) { ch <- endpointChecks.Desc }
+
+// Collect implements [prometheus.Collector].
+func (c endpointCollector) Collect(ch chan<- prometheus.Metric) {
+	for n := range c() {
+		for _, state := range checkStates {
+			ch <- endpointChecks.With(float64(n.Checks[state]), n.Namespace, n.Name, state)
+		}
 	}
 }
 

@@ -12,7 +12,8 @@ func Families() []metrics.Family {
 	families := metrics.Families()
 	agent := slices.IndexFunc(families, func(f metrics.Family) bool { return f.Group == "Agent" })
 	return slices.Concat(
-		families[:agent], family.Group("Node", nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodeCommandsLeft),
+		families[:agent], family.Group("Pushes and endpoints", pushReports, pushLastReport, pushStarted, endpointChecks),
+		family.Group("Node", nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodeCommandsLeft),
 		families[agent:], family.Group("Agent", linesDropped, saveFailures, connectionsClosed, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped))
 }
 
@@ -65,6 +66,37 @@ var (
 	notificationsDropped = family.New(metrics.Family{
 		Name: "prober_notifications_dropped_total", Type: metrics.Counter, Help: "Resolved incidents that could not be sent within `retention`.",
 		Labels: []metrics.Label{receiverLabel}, Alert: "It grows: nobody was notified of them.",
+	})
+)
+
+// pushResults are the results of reports to pushes, and checkStates the states of checks of endpoints.
+var (
+	pushResults = []string{"success", "warning", "failure", "unknown", "started"}
+	checkStates = []string{"success", "warning", "failure", "unknown"}
+)
+
+// The pushes and endpoints of prober.yaml.
+var (
+	pushLabel   = metrics.Label{Name: "name", About: "name of the push in prober.yaml"}
+	pushReports = family.New(metrics.Family{
+		Name: "prober_push_reports_total", Type: metrics.Counter,
+		Help:   "Reports to a push since the agent started, by result. `started` counts starts of runs.",
+		Labels: []metrics.Label{pushLabel, {Name: "result", Values: pushResults}},
+	})
+	pushLastReport = family.New(metrics.Family{
+		Name: "prober_push_last_report_timestamp_seconds", Type: metrics.Gauge, Unit: "seconds since the epoch",
+		Help: "Time of the last report to a push, also before a restart of the agent; no series without a report. A push without a report in time has the state failure in `prober_probe_state`.", Labels: []metrics.Label{pushLabel},
+	})
+	pushStarted = family.New(metrics.Family{
+		Name: "prober_push_started_timestamp_seconds", Type: metrics.Gauge, Unit: "seconds since the epoch",
+		Help: "Start of the run of a push that is under way; no series without a run.", Labels: []metrics.Label{pushLabel},
+		Alert: "Far in the past: a run hangs, or its end is not reported. With `maxRun` the push fails by itself.",
+	})
+	endpointChecks = family.New(metrics.Family{
+		Name: "prober_endpoint_checks", Type: metrics.Gauge,
+		Help:   "Checks of an endpoint of prober.yaml by state. Checks without a probe are unknown. `prober_probe_state` has the state of the endpoint.",
+		Labels: []metrics.Label{{Name: "namespace", About: "namespace of the pod"}, {Name: "name", About: "name of the endpoint in prober.yaml"}, {Name: "state", Values: checkStates}},
+		Alert:  "`state=\"failure\"` is above 0 while the endpoint succeeds: it has lost redundancy.",
 	})
 )
 

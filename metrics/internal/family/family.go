@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Family describes one metric: its fields in a scrape, and the advice in docs/metrics.md.
 type Family struct {
-	Group   string // "Probes", "Plugins", "Targets", "Node" or "Agent"
+	Group   string // such as "Probes"
 	Name    string
 	Type    Type
 	Unit    string // "" is a number without a unit
