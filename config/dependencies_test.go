@@ -13,12 +13,13 @@ import (
 // groupsOf returns a prober.yaml with a target group on each line, from line 4 on. Each word is "NAME" or
 // "NAME:DEPENDENCY,…".
 func groupsOf(words string) string {
-	text := targetsHead + "targets:\n"
+	var text strings.Builder
+	text.WriteString(targetsHead + "targets:\n")
 	for word := range strings.FieldsSeq(words) {
 		name, on, _ := strings.Cut(word, ":")
-		text += fmt.Sprintf("- {name: %s, probe: {tcpSocket: {port: 1}}, static: [h], dependsOn: [%s]}\n", name, on)
+		fmt.Fprintf(&text, "- {name: %s, probe: {tcpSocket: {port: 1}}, static: [h], dependsOn: [%s]}\n", name, on)
 	}
-	return text
+	return text.String()
 }
 
 func TestDependencies(t *testing.T) {
