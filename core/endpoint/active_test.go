@@ -111,6 +111,7 @@ func TestThresholdsOfProbeBeginAgain(t *testing.T) {
 		fail(func() { task.SetState(worker.Running("2", time.Now())) }, "sssf")
 		fail(func() { e.Checks[0].Thresholds.Of = 5; put(t, s, "a", e) }, "sssf")
 		fail(func() { put(t, s, "a", e) }, "sfff")
+		fail(func() { e.Checks[0].Probe.Target.Host = "10.0.0.2"; put(t, s, "a", e) }, "sssf")
 		task.SetState(worker.Stopped("2"))
 		time.Sleep(10 * time.Second)
 		expect(t, s, "a", states.Failure, "http")
@@ -217,7 +218,7 @@ func TestStartPeriodBeginsAgainForChangedProbe(t *testing.T) {
 		handlers := map[string]*scripted{"changed": handler(probe.Success), "same": handler(probe.Success)}
 		e := Endpoint[string]{Checks: []Check{
 			{Name: "changed", StartPeriod: 25 * time.Second, Probe: &group.Probe{Handler: handlers["changed"], Spec: spec}},
-			{Name: "same", StartPeriod: 25 * time.Second, Probe: &group.Probe{Handler: handlers["same"], Spec: spec}},
+			{Name: "same", StartPeriod: 25 * time.Second, Unhealthy: 7 * time.Second, Probe: &group.Probe{Handler: handlers["same"], Spec: spec}},
 		}}
 		put(t, s, "a", e)
 		expect(t, s, "a", states.Success, "")
@@ -227,14 +228,14 @@ func TestStartPeriodBeginsAgainForChangedProbe(t *testing.T) {
 		e.Checks = slices.Clone(e.Checks)
 		e.Checks[0].Probe = &group.Probe{Handler: handlers["changed"], Spec: spec, Target: probe.Target{Host: "10.0.0.2"}}
 		e.Rule = Rule{Mode: Any}
-		put(t, s, "a", e) // another target is probed at once
+		put(t, s, "a", e)
 		expect(t, s, "a", states.Success, "")
 		time.Sleep(10 * time.Second)
 		expect(t, s, "a", states.Unknown, "1 of 2 checks are unknown: changed: it is failure")
 		if st := mustStatus(t, s, "a"); st.Checks[0].State != states.Failure || st.Checks[1].State != states.Failure || st.Checks[0].Next.IsZero() || !st.Checks[1].Next.IsZero() {
 			t.Errorf("%+v", st.Checks)
 		}
-		e.Checks[0].Weight, e.Checks[0].Unhealthy = 2, 10*time.Second // not of the probe
+		e.Checks[0].Weight, e.Checks[0].Probe.Tag = 2, "tag" // not what is probed
 		put(t, s, "a", e)
 		time.Sleep(15*time.Second - 1)
 		expect(t, s, "a", states.Unknown, "changed")
@@ -249,6 +250,15 @@ func TestStartPeriodBeginsAgainForChangedProbe(t *testing.T) {
 		expect(t, s, "a", states.Success, "")
 		handlers["changed"].set(probe.Failure)
 		time.Sleep(10 * time.Second) // the success has ended it
+		expect(t, s, "a", states.Failure, "2 of 2 checks fail")
+
+		handlers["changed"].set(probe.Success)
+		time.Sleep(10 * time.Second)
+		e.Checks[0].Probe = &group.Probe{Handler: handlers["changed"], Spec: spec, Target: probe.Target{Host: "10.0.0.3"}}
+		put(t, s, "a", e)
+		time.Sleep(10 * time.Second) // a success in the new start period, without a change of the state
+		handlers["changed"].set(probe.Failure)
+		time.Sleep(10 * time.Second)
 		expect(t, s, "a", states.Failure, "2 of 2 checks fail")
 	})
 }

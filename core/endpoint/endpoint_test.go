@@ -343,6 +343,16 @@ func TestPoolBoundsEjections(t *testing.T) {
 		if diff := cmp.Diff([]string{"0", "1", "2", "4"}, keys); diff != "" || !panics {
 			t.Errorf("panic %t, and usable (-want +got)\n%s", panics, diff)
 		}
+		for i := range 5 { // the pool has the same endpoints, of which two are ejected
+			put(t, s, fmt.Sprint(i), Endpoint[string]{Pool: "web", Checks: traffic5()})
+		}
+		observe(t, s, "4", false, 5)
+		expect(t, s, "4", states.Success, "")
+		if err := s.Remove("0"); err != nil {
+			t.Fatal(err)
+		}
+		observe(t, s, "4", false, 5)
+		expect(t, s, "4", states.Failure, "ejected")
 	})
 }
 
@@ -435,6 +445,9 @@ func TestForcedStates(t *testing.T) {
 		expect(t, s, "a", states.Failure, "down by ann: move")
 		expect(t, s, "child", states.Unknown, "depends on a")
 		report(t, s, "a", probe.Failure)
+		if st := mustStatus(t, s, "a"); len(st.Deciding) != 0 {
+			t.Errorf("%v decide a forced state", st.Deciding)
+		}
 		time.Sleep(time.Hour)
 		expect(t, s, "a", states.Failure, "push: failure")
 		force(Forced{Mode: Up})
