@@ -111,6 +111,7 @@ func TestThresholdsOfProbeBeginAgain(t *testing.T) {
 		fail(func() { task.SetState(worker.Running("2", time.Now())) }, "sssf")
 		fail(func() { e.Checks[0].Thresholds.Of = 5; put(t, s, "a", e) }, "sssf")
 		fail(func() { put(t, s, "a", e) }, "sfff")
+		fail(func() { e.Checks[0].Probe.Target.Host = "10.0.0.2"; put(t, s, "a", e) }, "sssf")
 		task.SetState(worker.Stopped("2"))
 		time.Sleep(10 * time.Second)
 		expect(t, s, "a", states.Failure, "http")
@@ -146,13 +147,78 @@ func seconds(h *scripted, start time.Time) (all []int) {
 	return all
 }
 
+// distances returns the times between the attempts of a handler.
+func distances(h *scripted) (all []time.Duration) {
+	times := h.asked()
+	for i := 1; i < len(times); i++ {
+		all = append(all, times[i].Sub(times[i-1]))
+	}
+	return all
+}
+
+func TestJitter(t *testing.T) {
+	for name, c := range map[string]struct {
+		jitter       float64
+		timeout      time.Duration
+		least, most  time.Duration
+		distribution bool
+	}{
+		"a fifth":                  {0.2, time.Second, 8 * time.Second, 12 * time.Second, true},
+		"down to the timeout":      {0.5, 8 * time.Second, 8 * time.Second, 12 * time.Second, true},
+		"all, without a timeout":   {1, -1, time.Millisecond, 20*time.Second - time.Millisecond, true},
+		"timeout is the period":    {0.5, 10 * time.Second, 10 * time.Second, 10 * time.Second, false},
+		"timeout above the period": {0.5, 15 * time.Second, 10 * time.Second, 10 * time.Second, false},
+		"none":                     {0, time.Second, 10 * time.Second, 10 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
+				const ticks = 3000
+				h := handler(probe.Success)
+				put(t, s, "a", Endpoint[string]{Checks: []Check{{
+					Name: "http", Jitter: c.jitter, Probe: &group.Probe{Handler: h, Spec: probe.Spec{Period: 10 * time.Second, Timeout: c.timeout}},
+				}}})
+				time.Sleep(ticks * 10 * time.Second)
+				all := distances(h)
+				if n := len(all); n < ticks*94/100 || n > ticks*106/100 { // six standard deviations of the widest jitter
+					t.Errorf("%d ticks, want about %d", n, ticks)
+				}
+				least, most := slices.Min(all), slices.Max(all)
+				if least < c.least || most > c.most {
+					t.Errorf("the distances are from %v to %v, want %v to %v", least, most, c.least, c.most)
+				}
+				if margin := (c.most - c.least) / 20; c.distribution && (least > c.least+margin || most < c.most-margin) {
+					t.Errorf("the distances are from %v to %v only", least, most)
+				}
+			})
+		})
+	}
+}
+
+// Jitter is a share of the period that the state has chosen, and leaves the period as it is.
+func TestJitterOfUnhealthyPeriod(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
+		h := handler(probe.Failure)
+		put(t, s, "a", Endpoint[string]{Checks: []Check{{
+			Name: "http", Jitter: 0.1, Unhealthy: time.Minute, Probe: &group.Probe{Handler: h, Spec: spec},
+		}}})
+		time.Sleep(500 * time.Minute)
+		all := distances(h)
+		if least, most := slices.Min(all), slices.Max(all); least < 54*time.Second || most > 66*time.Second || most-least < 6*time.Second || len(all) < 490 || len(all) > 510 {
+			t.Errorf("%d distances from %v to %v", len(all), least, most)
+		}
+		if p, ok := s.group.Current(s.id("a", "http")); !ok || p.Spec.Period != time.Minute {
+			t.Errorf("the period is %v", p.Spec.Period)
+		}
+	})
+}
+
 // StartPeriod begins again for a check whose probe has changed, and for no other.
 func TestStartPeriodBeginsAgainForChangedProbe(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
 		handlers := map[string]*scripted{"changed": handler(probe.Success), "same": handler(probe.Success)}
 		e := Endpoint[string]{Checks: []Check{
 			{Name: "changed", StartPeriod: 25 * time.Second, Probe: &group.Probe{Handler: handlers["changed"], Spec: spec}},
-			{Name: "same", StartPeriod: 25 * time.Second, Probe: &group.Probe{Handler: handlers["same"], Spec: spec}},
+			{Name: "same", StartPeriod: 25 * time.Second, Unhealthy: 7 * time.Second, Probe: &group.Probe{Handler: handlers["same"], Spec: spec}},
 		}}
 		put(t, s, "a", e)
 		expect(t, s, "a", states.Success, "")
@@ -162,14 +228,14 @@ func TestStartPeriodBeginsAgainForChangedProbe(t *testing.T) {
 		e.Checks = slices.Clone(e.Checks)
 		e.Checks[0].Probe = &group.Probe{Handler: handlers["changed"], Spec: spec, Target: probe.Target{Host: "10.0.0.2"}}
 		e.Rule = Rule{Mode: Any}
-		put(t, s, "a", e) // another target is probed at once
+		put(t, s, "a", e)
 		expect(t, s, "a", states.Success, "")
 		time.Sleep(10 * time.Second)
 		expect(t, s, "a", states.Unknown, "1 of 2 checks are unknown: changed: it is failure")
 		if st := mustStatus(t, s, "a"); st.Checks[0].State != states.Failure || st.Checks[1].State != states.Failure || st.Checks[0].Next.IsZero() || !st.Checks[1].Next.IsZero() {
 			t.Errorf("%+v", st.Checks)
 		}
-		e.Checks[0].Weight, e.Checks[0].Unhealthy = 2, 10*time.Second // not of the probe
+		e.Checks[0].Weight, e.Checks[0].Probe.Tag = 2, "tag" // not what is probed
 		put(t, s, "a", e)
 		time.Sleep(15*time.Second - 1)
 		expect(t, s, "a", states.Unknown, "changed")
@@ -184,6 +250,15 @@ func TestStartPeriodBeginsAgainForChangedProbe(t *testing.T) {
 		expect(t, s, "a", states.Success, "")
 		handlers["changed"].set(probe.Failure)
 		time.Sleep(10 * time.Second) // the success has ended it
+		expect(t, s, "a", states.Failure, "2 of 2 checks fail")
+
+		handlers["changed"].set(probe.Success)
+		time.Sleep(10 * time.Second)
+		e.Checks[0].Probe = &group.Probe{Handler: handlers["changed"], Spec: spec, Target: probe.Target{Host: "10.0.0.3"}}
+		put(t, s, "a", e)
+		time.Sleep(10 * time.Second) // a success in the new start period, without a change of the state
+		handlers["changed"].set(probe.Failure)
+		time.Sleep(10 * time.Second)
 		expect(t, s, "a", states.Failure, "2 of 2 checks fail")
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -342,6 +343,16 @@ func TestPoolBoundsEjections(t *testing.T) {
 		if diff := cmp.Diff([]string{"0", "1", "2", "4"}, keys); diff != "" || !panics {
 			t.Errorf("panic %t, and usable (-want +got)\n%s", panics, diff)
 		}
+		for i := range 5 { // the pool has the same endpoints, of which two are ejected
+			put(t, s, fmt.Sprint(i), Endpoint[string]{Pool: "web", Checks: traffic5()})
+		}
+		observe(t, s, "4", false, 5)
+		expect(t, s, "4", states.Success, "")
+		if err := s.Remove("0"); err != nil {
+			t.Fatal(err)
+		}
+		observe(t, s, "4", false, 5)
+		expect(t, s, "4", states.Failure, "ejected")
 	})
 }
 
@@ -434,6 +445,9 @@ func TestForcedStates(t *testing.T) {
 		expect(t, s, "a", states.Failure, "down by ann: move")
 		expect(t, s, "child", states.Unknown, "depends on a")
 		report(t, s, "a", probe.Failure)
+		if st := mustStatus(t, s, "a"); len(st.Deciding) != 0 {
+			t.Errorf("%v decide a forced state", st.Deciding)
+		}
 		time.Sleep(time.Hour)
 		expect(t, s, "a", states.Failure, "push: failure")
 		force(Forced{Mode: Up})
@@ -561,6 +575,9 @@ func TestInvalidEndpointsAreRefused(t *testing.T) {
 			"Checks[0].Passive Consecutive or":    {Checks: []Check{{Name: "a", Passive: &Passive{}}}},
 			"Checks[0].Passive.UntilCheck \"b\"":  {Checks: []Check{{Name: "a", Passive: &Passive{Consecutive: 1, UntilCheck: "b"}}}},
 			"Checks[0].Unhealthy is only":         {Checks: []Check{{Name: "a", Unhealthy: time.Second, Push: &Push{TTL: 1}}}},
+			"Checks[0].Jitter is only":            {Checks: []Check{{Name: "a", Jitter: 0.1, Push: &Push{TTL: 1}}}},
+			"Checks[0].Jitter is 1.5":             {Checks: []Check{{Name: "a", Jitter: 1.5, Probe: &group.Probe{Handler: h}}}},
+			"Checks[0].Jitter is NaN":             {Checks: []Check{{Name: "a", Jitter: math.NaN(), Probe: &group.Probe{Handler: h}}}},
 			"Checks[0].Thresholds is only":        {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 1, Of: 2}, Push: &Push{TTL: 1}}}},
 			"Checks[0].Thresholds must have Of":   {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 1}, Probe: &group.Probe{Handler: h}}}},
 			"Checks[0].Thresholds Failures must":  {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 3, Of: 2}, Probe: &group.Probe{Handler: h}}}},

@@ -29,6 +29,7 @@ package engine
 import (
 	"cmp"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -201,7 +202,7 @@ type Worker struct {
 	abandoned    bool     // the attempt of busyRunner was abandoned
 	loggedPanics callback // callbacks whose panic was logged
 
-	phase time.Duration // from the first due time to the second; 0 after use
+	phase time.Duration // from the next due time to the one after it, if that is not a period; 0 after use
 }
 
 // New returns a worker that is not started.
@@ -343,6 +344,18 @@ func (w *Worker) advanceLocked(now int64) (lost int) {
 		w.due += int64(lost) * int64(period)
 	}
 	return lost
+}
+
+// Vary makes the time from the next due time to the one after it longer or shorter than the period, by a
+// random part of at most share periods. It is never shorter than the timeout.
+func (w *Worker) Vary(share float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	spec := w.setup.spec.Value()
+	least := max(spec.Timeout, time.Millisecond)
+	if most := min(time.Duration(share*float64(spec.Period)), spec.Period-least); most > 0 {
+		w.phase = spec.Period - most + rand.N(2*most+1)
+	}
 }
 
 // finish ends a tick. It sets r.next to the next due time, or to never if w has ended or sleeps.
