@@ -130,11 +130,10 @@ func (s *set) openLocked(q *question, v *verdict) {
 		v.again = min(v.again, rest)
 		return
 	}
-	v.again = min(v.again, pause)
+	v.again, s.asked = min(v.again, pause), time.Now()
 	for m := range s.members {
 		if m.isIdle(q) {
 			v.open = append(v.open, m.key)
-			s.asked = time.Now()
 		}
 	}
 }
@@ -150,21 +149,25 @@ func (j *Judge) giveUp(q *question) (*set, string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, s := range q.sets {
-		if _, waits := s.judgeLocked(q); !waits {
-			continue
+		if _, waits := s.judgeLocked(q); waits {
+			s.dropIdleLocked(q, j.begun.Load())
 		}
-		for m := range s.members {
-			if m.isIdle(q) {
-				s.moveLocked(m, unlisted)
-			}
-		}
-		if len(s.members) == 0 {
-			s.failed.Store(false) // before changedLocked, as a set has not failed because its witnesses are paused
-		}
-		s.changedLocked(j.begun.Load())
-		if s.failed.Load() {
-			return s, s.last
+		if fault, _ := s.judgeLocked(q); fault != "" {
+			return s, fault
 		}
 	}
 	return nil, ""
+}
+
+// dropIdleLocked ignores the witnesses of s that make no attempts. now is the number of the newest attempt.
+func (s *set) dropIdleLocked(q *question, now uint64) {
+	for m := range s.members {
+		if m.isIdle(q) {
+			s.moveLocked(m, unlisted)
+		}
+	}
+	if len(s.members) == 0 {
+		s.failed.Store(false) // before changedLocked: a set has not failed because its witnesses are paused
+	}
+	s.changedLocked(now)
 }

@@ -1,7 +1,6 @@
 package depend_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,10 +25,11 @@ type fleet struct {
 	asked  map[string]int           // by pod
 	paused map[string]bool          // by pod
 	spec   probe.Spec
+	ip     string
 }
 
 func newFleet(t *testing.T, rules depend.Rules) *fleet {
-	f := &fleet{probes: make(map[string]probe.Handler), asked: make(map[string]int), paused: make(map[string]bool), spec: probe.Spec{Timeout: time.Second}}
+	f := &fleet{probes: make(map[string]probe.Handler), asked: make(map[string]int), paused: make(map[string]bool), spec: probe.Spec{Timeout: time.Second}, ip: "127.0.0.1"}
 	f.Judge = depend.New(func(key manager.Key) error {
 		pod := string(key.PodUID)
 		f.mu.Lock()
@@ -77,7 +77,7 @@ func (f *fleet) probe(pod string) (string, time.Duration) {
 	h, spec := f.probes[pod], f.spec
 	f.mu.Unlock()
 	group, _, _ := strings.Cut(pod, "-")
-	req := request(pod, group, "127.0.0.1")
+	req := request(pod, group, f.ip)
 	req.Spec = spec
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), spec.Timeout)
@@ -200,6 +200,16 @@ func TestDependencyIsAskedAgain(t *testing.T) {
 		up.Store(true)
 		check("the dependency came back since its last attempt", behind)
 		check("the dependency is well", "failure http_status status 500")
+		f.add("web-1", func(ctx context.Context, r probe.Request) (probe.Outcome, error) {
+			up.Store(false)
+			f.probe("db-1")
+			up.Store(true)
+			f.probe("db-1")
+			return broken(ctx, r)
+		})
+		check("the dependency was down meanwhile", behind)
+		f.add("web-1", broken)
+		check("the dependency is well again", "failure http_status status 500")
 	})
 }
 
@@ -257,12 +267,84 @@ func TestSlowAndPausedDependency(t *testing.T) {
 				f.pause("db-1", c.paused)
 				for i, took := range c.took {
 					time.Sleep(time.Minute)
-					if got, after := f.probe("web-1"); got != c.want || after != took {
-						t.Errorf("attempt %d: after %v: %s", i, after, got)
+					var all sync.WaitGroup
+					for range 2 {
+						all.Go(func() {
+							if got, after := f.probe("web-1"); got != c.want || after != took {
+								t.Errorf("attempt %d: after %v: %s", i, after, got)
+							}
+						})
 					}
+					all.Wait()
 				}
 			})
 		})
+	}
+}
+
+// A probe of a dependency that gets no slot makes no attempt: the others decide.
+func TestDependencyWithoutSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, on("web", "db"))
+		var full atomic.Bool
+		f.add("db-1", refused)
+		f.add("db-2", func(ctx context.Context, r probe.Request) (probe.Outcome, error) {
+			if full.Load() {
+				return probe.Outcome{}, probe.ErrNoSlot
+			}
+			return ok(ctx, r)
+		})
+		f.add("web-1", broken)
+		f.probe("db-1")
+		f.probe("db-2")
+		full.Store(true)
+		time.Sleep(time.Minute)
+		for _, want := range []time.Duration{3 * time.Second, 0} {
+			if got, took := f.probe("web-1"); got != behind || took != want {
+				t.Errorf("after %v: %s", took, got)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// The result of an attempt that ends late counts neither after a newer one nor after the end of its probe.
+func TestLateAttempts(t *testing.T) {
+	late := func(ctx context.Context, r probe.Request) (probe.Outcome, error) {
+		time.Sleep(time.Minute)
+		return refused(ctx, r)
+	}
+	for name, end := range map[string]func(f *fleet){
+		"newer attempt": func(f *fleet) { f.probe("db-1") },
+		"end":           func(f *fleet) { probe.Release(f.probes["db-1"]) },
+	} {
+		for _, first := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, first %t", name, first), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFleet(t, on("web", "db"))
+					var isLate atomic.Bool
+					f.add("db-1", func(ctx context.Context, r probe.Request) (probe.Outcome, error) {
+						if isLate.Load() {
+							return late(ctx, r)
+						}
+						return ok(ctx, r)
+					})
+					f.add("web-1", broken)
+					if !first {
+						f.probe("db-1")
+					}
+					isLate.Store(true)
+					go f.probe("db-1")
+					synctest.Wait()
+					isLate.Store(false)
+					end(f)
+					time.Sleep(time.Hour)
+					if got, took := f.probe("web-1"); got != "failure http_status status 500" || took != 0 {
+						t.Errorf("after %v: %s", took, got)
+					}
+				})
+			})
+		}
 	}
 }
 
@@ -271,34 +353,26 @@ func TestSlowAndPausedDependency(t *testing.T) {
 func TestUplinkAndDependency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, depend.Rules{Uplink: []string{"gw"}, DependsOn: map[string][]string{"web": {"db"}}})
+		f.ip = "10.0.0.1"
 		f.add("gw-1", silent)
 		f.add("db-1", silent)
 		f.add("web-1", silent)
-		probeAt := func(pod, ip string) (string, time.Duration) {
-			f.mu.Lock()
-			h := f.probes[pod]
-			f.mu.Unlock()
-			group, _, _ := strings.Cut(pod, "-")
-			start := time.Now()
-			out, err := h.Probe(t.Context(), request(pod, group, ip))
-			return cmp.Or(fmt.Sprint(err), out.Output), time.Since(start)
-		}
 		f.probe("gw-1")
-		const lost = "timed out after 1s; no witness of the uplink responded: gw-1: timed out after 1s"
+		const lost = "error host_network timed out after 1s; no witness of the uplink responded: gw-1: timed out after 1s"
 		for _, pod := range []string{"db-1", "web-1"} {
-			if got, took := probeAt(pod, "10.0.0.1"); got != lost || took > 5*time.Second {
+			if got, took := f.probe(pod); got != lost || took > 5*time.Second {
 				t.Errorf("%s: after %v: %s", pod, took, got)
 			}
 		}
-		f.pause("db-1", true)
 		f.add("web-1", broken)
-		if got, _ := probeAt("web-1", "10.0.0.1"); got != "<nil>" {
-			t.Errorf("a failure with a response: %s", got)
+		if got, took := f.probe("web-1"); got != "failure http_status status 500" || took != 2*time.Second {
+			t.Errorf("a failure with a response: after %v: %s", took, got)
 		}
+		f.pause("db-1", true)
 		f.pause("gw-1", true)
 		f.add("web-1", silent)
 		time.Sleep(time.Minute)
-		if got, took := probeAt("web-1", "10.0.0.1"); took != 4*time.Second {
+		if got, took := f.probe("web-1"); got != "failure deadline timed out after 1s" || took != 4*time.Second {
 			t.Errorf("neither makes attempts: after %v: %s", took, got)
 		}
 	})
@@ -381,21 +455,40 @@ func TestManyDependents(t *testing.T) {
 	})
 }
 
-// Attempts that succeed allocate no more than without dependencies.
+// Attempts that succeed allocate nothing, whatever the role of their group is.
 func TestSuccessAllocatesNothing(t *testing.T) {
-	inside := probe.HandlerFunc(ok)
-	count := func(rules depend.Rules, pod, group string) float64 {
-		j := depend.New(func(manager.Key) error { return nil })
-		j.Set(rules)
-		h, req := j.Wrap(inside), request(pod, group, "10.0.0.1")
-		ctx := t.Context()
-		return testing.AllocsPerRun(100, func() { _, _ = h.Probe(ctx, req) })
-	}
-	rules := depend.Rules{Uplink: []string{"gw"}, DependsOn: map[string][]string{"web": {"db"}}}
-	without := count(depend.Rules{}, "web-1", "web")
+	j := depend.New(func(manager.Key) error { return nil })
+	j.Set(depend.Rules{Uplink: []string{"gw"}, DependsOn: map[string][]string{"web": {"db"}}})
 	for _, group := range []string{"web", "db", "gw", "other"} {
-		if got := count(rules, group+"-1", group); got > without {
-			t.Errorf("%s: %v allocations, want %v", group, got, without)
+		h, req, ctx := j.Wrap(ok), request(group+"-1", group, "10.0.0.1"), t.Context()
+		if got := testing.AllocsPerRun(100, func() { _, _ = h.Probe(ctx, req) }); got > 0 {
+			t.Errorf("%s: %v allocations", group, got)
 		}
+	}
+}
+
+// BenchmarkSuccess measures successful attempts of a group without a role, of a dependent group and of its
+// dependency.
+func BenchmarkSuccess(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		rules depend.Rules
+		group string
+	}{
+		{"rules=none", depend.Rules{}, "web"},
+		{"rules=other", on("a", "b"), "web"},
+		{"rules=dependent", on("web", "db"), "web"},
+		{"rules=dependency", on("web", "db"), "db"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			j := depend.New(func(manager.Key) error { return nil })
+			j.Set(c.rules)
+			b.RunParallel(func(pb *testing.PB) {
+				h, req, ctx := j.Wrap(ok), request("pod", c.group, "10.0.0.1"), b.Context()
+				for pb.Next() {
+					_, _ = h.Probe(ctx, req)
+				}
+			})
+		})
 	}
 }

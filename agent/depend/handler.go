@@ -62,16 +62,15 @@ func (h *handler) watched() *watch {
 	return h.watch.Load()
 }
 
-// attempt is an attempt that has ended.
+// attempt is an attempt that has ended. It has no pointers to its request, which would make each attempt
+// allocate.
 type attempt struct {
-	req   *probe.Request
-	began uint64 // its number
-	err   error
+	began    uint64 // its number
+	isError  bool
+	isNoSlot bool // no attempt was made: [probe.ErrNoSlot]
 
-	silence string // why there was no response, if isSilent is set
-	failure string // why it failed, if isFailure is set
-
-	isSilent, isFailure bool // see unanswered and failed
+	isSilent, isFailure bool   // see unanswered and failed
+	silence, failure    string // the texts
 }
 
 // Probe implements [probe.Handler].
@@ -84,46 +83,48 @@ func (h *handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if r == nil {
 		return h.inside.Probe(ctx, req)
 	}
-	a := attempt{req: &req, began: h.judge.begun.Add(1)}
-	out, err := h.call(ctx, r, &a)
+	a := attempt{began: h.judge.begun.Add(1)}
+	out, err := h.call(ctx, r, &req, a.began)
 	if ctx.Err() == context.Canceled { // nobody uses the result
 		return out, err
 	}
-	a.err = err
+	a.isError, a.isNoSlot = err != nil, errors.Is(err, probe.ErrNoSlot)
 	a.silence, a.isSilent = unanswered(ctx, &req, &out, err)
 	a.failure, a.isFailure = failed(&req, &out, err)
-	if err := h.conclude(r, &a); err != nil {
+	if err := h.conclude(r, &req, &a); err != nil {
 		return probe.Outcome{}, err
 	}
 	return out, err
 }
 
 // call makes the attempt. Meanwhile a witness has an attempt under way.
-func (h *handler) call(ctx context.Context, r *role, a *attempt) (probe.Outcome, error) {
+func (h *handler) call(ctx context.Context, r *role, req *probe.Request, began uint64) (probe.Outcome, error) {
 	if r.witnesses != nil || r.own != nil {
 		w := h.watched()
-		w.flying.Store(a.began)
-		defer w.flying.CompareAndSwap(a.began, 0) // fails if the attempt was abandoned
+		w.flying.Store(began)
+		defer w.flying.CompareAndSwap(began, 0) // fails if the attempt was abandoned
 	}
-	return h.inside.Probe(ctx, *a.req)
+	return h.inside.Probe(ctx, *req)
 }
 
 // conclude records an attempt, and returns an error if witnesses show that it is not the fault of its target.
-func (h *handler) conclude(r *role, a *attempt) error {
+func (h *handler) conclude(r *role, req *probe.Request, a *attempt) error {
 	if r.witnesses != nil {
-		h.noteWitness(r.witnesses, a)
+		h.noteWitness(r.witnesses, req, a)
 	}
 	if !a.isSilent && !a.isFailure {
-		h.noteOwn(r.own, a)
+		h.noteOwn(r.own, req, a)
 		return nil
 	}
 	limit := time.Now().Add(patience)
-	if a.isSilent && r.uplink != nil && !isLocal(a.req.PodIP) {
+	if a.isSilent && r.uplink != nil && !isLocal(req.PodIP) {
 		if _, fault := h.judge.ask(limit, a.began, r.uplink); fault != "" {
-			return h.lost(r, a, fault)
+			a.isFailure = false
+			h.noteOwn(r.own, req, a)
+			return &probe.Error{Reason: probe.ReasonHostNetwork, Err: fmt.Errorf("%s; no witness of the uplink responded: %s", a.silence, fault)}
 		}
 	}
-	h.noteOwn(r.own, a) // before the wait below, because attempts that depend on this one wait for it
+	h.noteOwn(r.own, req, a) // before the wait below, because attempts that depend on this one wait for it
 	if !a.isFailure || len(r.dependsOn) == 0 {
 		return nil
 	}
@@ -135,20 +136,13 @@ func (h *handler) conclude(r *role, a *attempt) error {
 		"depends on %s, which fails: %s; own failure: %s", set.name, fault, clip.Text(a.failure, maxText))}
 }
 
-// lost returns the error of an attempt without a response while the network is lost.
-func (h *handler) lost(r *role, a *attempt, fault string) error {
-	a.isFailure = false
-	h.noteOwn(r.own, a)
-	return &probe.Error{Reason: probe.ReasonHostNetwork, Err: fmt.Errorf("%s; no witness of the uplink responded: %s", a.silence, fault)}
-}
-
 // noteWitness records the attempt of a witness of the uplink. Any response is a success.
-func (h *handler) noteWitness(s *set, a *attempt) {
-	m := h.member(&h.watched().uplink, s, a.req)
+func (h *handler) noteWitness(s *set, req *probe.Request, a *attempt) {
+	m := h.member(&h.watched().uplink, s, req)
 	switch {
 	case a.isSilent:
-		h.judge.noteFailure(m, a.began, a.req.Redacted(a.silence))
-	case a.err != nil: // no request was sent
+		h.judge.noteFailure(m, a.began, req.Redacted(a.silence))
+	case a.isError: // no request was sent
 		h.judge.forget(m)
 	default:
 		h.judge.noteSuccess(m, a.began)
@@ -156,13 +150,13 @@ func (h *handler) noteWitness(s *set, a *attempt) {
 }
 
 // noteOwn records the attempt of a probe on which others depend. s is nil if none do.
-func (h *handler) noteOwn(s *set, a *attempt) {
+func (h *handler) noteOwn(s *set, req *probe.Request, a *attempt) {
 	switch {
-	case s == nil, errors.Is(a.err, probe.ErrNoSlot): // no attempt was made
+	case s == nil || a.isNoSlot:
 	case a.isFailure:
-		h.judge.noteFailure(h.member(&h.watched().own, s, a.req), a.began, a.req.Redacted(a.failure))
+		h.judge.noteFailure(h.member(&h.watched().own, s, req), a.began, req.Redacted(a.failure))
 	default:
-		h.judge.noteSuccess(h.member(&h.watched().own, s, a.req), a.began)
+		h.judge.noteSuccess(h.member(&h.watched().own, s, req), a.began)
 	}
 }
 

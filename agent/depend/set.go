@@ -93,7 +93,10 @@ func (j *Judge) note(m *member, began uint64, state int32, text string) {
 	m.began.Store(began)
 	m.text = text
 	m.set.moveLocked(m, state)
-	m.set.changedLocked(j.begun.Load())
+	m.set.updateLocked(j.begun.Load())
+	if state == succeeded || m.set.failed.Load() {
+		m.set.wakeLocked()
+	}
 }
 
 // endLocked removes m, because its probe has ended or is in another set.
@@ -111,7 +114,7 @@ func (j *Judge) forget(m *member) {
 	m.set.changedLocked(j.begun.Load())
 }
 
-// moveLocked changes the state of a member. The caller must call changedLocked.
+// moveLocked changes the state of a member. The caller must call updateLocked.
 func (s *set) moveLocked(m *member, state int32) {
 	if m.state.Load() == failing {
 		s.failing--
@@ -133,9 +136,14 @@ func (s *set) moveLocked(m *member, state int32) {
 	m.state.Store(state)
 }
 
-// changedLocked updates failed, and wakes attempts that wait for s. now is the number of the newest
-// attempt.
+// changedLocked calls updateLocked, and wakes attempts that wait for s.
 func (s *set) changedLocked(now uint64) {
+	s.updateLocked(now)
+	s.wakeLocked()
+}
+
+// updateLocked updates failed after changes of members. now is the number of the newest attempt.
+func (s *set) updateLocked(now uint64) {
 	switch {
 	case s.failing > 0 && s.failing == len(s.members):
 		s.last, s.down = s.textLocked(), now
@@ -144,6 +152,9 @@ func (s *set) changedLocked(now uint64) {
 		s.down, s.shown = now, nil
 		s.failed.Store(false)
 	}
+}
+
+func (s *set) wakeLocked() {
 	for q := range s.questions {
 		q.wake()
 	}

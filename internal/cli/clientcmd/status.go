@@ -67,8 +67,9 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	for i := range probes {
 		p := &probes[i]
 		counts[p.Counted()]++
+		fails := p.Counted() == "failure"
 		blind := p.Counted() == "unknown" && p.Result == "failure" && !p.StateSince.IsZero() // it failed, and has no verdict now
-		if failing == nil && (p.Counted() == "failure" || blind) {
+		if failing == nil && (fails || blind) || fails && failing.Counted() != "failure" {   // a blind one may depend on it
 			failing = p
 		}
 	}
