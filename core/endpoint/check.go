@@ -108,6 +108,7 @@ func (c *check[K]) status() CheckStatus {
 		st.Push, st.Run = new(c.push.last), int(c.push.run)
 	case c.traffic != nil:
 		st.Overflow, st.Run = c.traffic.overflow, c.traffic.run
+		st.Outcomes, st.Failures = c.traffic.count(c.cfg.Passive, time.Now())
 	}
 	return st
 }

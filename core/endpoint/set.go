@@ -442,6 +442,9 @@ type CheckStatus struct {
 	// Run is the number of results in a row that equal the last one for the thresholds, a warning being a success. It is 0
 	// before the first result. Of a passive check it is the number of failures in a row since the last ejection.
 	Run int
+	// Outcomes is the number of outcomes of a passive check within its Window, and Failures the number of those that fail.
+	// An ejection, and its end, set both to 0.
+	Outcomes, Failures int
 	// Next is the time at which a pushed check fails without a report, or an ejection ends; zero for none.
 	Next time.Time
 	Push *PushState // of a pushed check
