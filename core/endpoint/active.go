@@ -90,10 +90,17 @@ func (s *Set[K]) addProbe(c, before *check[K]) (undo func(), err error) {
 		c.observed.move(c)
 	}
 	if now, ok := s.group.Current(id); ok {
-		c.base = now.Spec.Period
+		s.setBase(c, now.Spec.Period)
 	}
 	c.cfg.Probe = inGroup
 	return undo, nil
+}
+
+// setBase sets the period of the Spec. The probe may have begun to tick.
+func (s *Set[K]) setBase(c *check[K], period time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.base = period
 }
 
 // update adds or changes a probe of the group. Its observer finds c by the subject of the task.
