@@ -169,6 +169,7 @@ func (c *check[K]) status() CheckStatus {
 	}
 	if t := c.traffic(); t != nil {
 		st.Overflow, st.Run = t.overflow, t.run
+		st.Outcomes, st.Failures = t.count(&t.cfg, time.Now())
 	}
 	return st
 }

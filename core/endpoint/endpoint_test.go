@@ -307,8 +307,16 @@ func TestRatioOverWindowEjects(t *testing.T) {
 		time.Sleep(15 * time.Second) // they are forgotten
 		observe(t, s, "a", false, 9)
 		observe(t, s, "a", true, 10)
+		if status, _ := s.Status("a"); status.Checks[0].Outcomes != 19 || status.Checks[0].Failures != 9 {
+			t.Errorf("%+v, want 9 failures in 19 outcomes", status.Checks[0])
+		}
 		observe(t, s, "a", false, 1)
 		expect(t, s, "a", states.Failure, "at least 50 % of the outcomes within 10s fail")
+		observe(t, s, "a", false, 2)
+		time.Sleep(10 * time.Second) // they are forgotten
+		if status, _ := s.Status("a"); status.Checks[0].Outcomes != 0 || status.Checks[0].Failures != 0 {
+			t.Errorf("%+v, want no outcomes", status.Checks[0])
+		}
 	})
 }
 

@@ -108,12 +108,20 @@ func (t *traffic) add(ok bool, at time.Time) bool {
 	if p.Ratio == 0 {
 		return false
 	}
-	var good, bad uint32
-	for i := range slots {
-		good, bad = good+t.good[i], bad+t.bad[i]
+	all, bad := t.count(p, at)
+	return all >= p.Least && float64(bad) >= p.Ratio*float64(all)
+}
+
+// count returns how many outcomes there are within Window, and how many of them fail.
+func (t *traffic) count(p *Passive, at time.Time) (all, bad int) {
+	if p.Window == 0 {
+		return 0, 0
 	}
-	all := good + bad
-	return int(all) >= p.Least && float64(bad) >= p.Ratio*float64(all)
+	t.advance(p.Window/slots, at)
+	for i := range slots {
+		all, bad = all+int(t.good[i]+t.bad[i]), bad+int(t.bad[i])
+	}
+	return all, bad
 }
 
 // advance makes now the slot of a time.

@@ -186,6 +186,9 @@ type CheckStatus struct {
 	// before the first result, and at most 65535 for a probe. Of a passive check it is the number of failures in a row since
 	// the last ejection.
 	Run int
+	// Outcomes is the number of outcomes of a passive check within its Window, and Failures the number of those that fail.
+	// An ejection, and its end, set both to 0.
+	Outcomes, Failures int
 	// Next is the time at which a pushed check fails without a report, or an ejection ends; zero for none.
 	Next time.Time
 	Push *PushState // of a pushed check
