@@ -16,6 +16,8 @@ import (
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/depend"
+	"github.com/daeace23/prober/agent/endpoints"
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/agent/hostwatch"
@@ -24,10 +26,10 @@ import (
 	"github.com/daeace23/prober/agent/otlp"
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/plugins"
+	"github.com/daeace23/prober/agent/push"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
-	"github.com/daeace23/prober/agent/uplink"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
@@ -147,7 +149,9 @@ type Agent struct {
 	exporter    *otlp.Exporter
 	states      *states.Tracker
 	notifier    *notify.Notifier
-	uplink      *uplink.Uplink
+	judge       *depend.Judge
+	pushes      *push.Pushes
+	endpoints   *endpoints.Endpoints
 	history     *history.Store // nil without a state directory
 	host        *hostwatch.Watch
 	lock        *os.File       // of the state directory; nil if there is none
@@ -223,10 +227,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	}
 	handlers := a.cfg.plugins()
 	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = containerRunner{&a.source}, a.demanded, a.metrics, a.log
-	a.uplink = uplink.New(func(key manager.Key) error { return a.manager.Trigger(key) })
-	if !a.cfg.Compat.Has(probe.CompatHostTrouble) {
-		handlers.Judge = a.uplink.Wrap
-	}
+	a.judge = depend.New(func(key manager.Key) error { return a.manager.Trigger(key) })
+	handlers.Judge = a.judge.Wrap
+	a.newChecks()
 	a.registry = prometheus.NewRegistry()
 	a.exporter = otlp.New(otlp.Config{
 		Metrics: a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}), Version: a.cfg.Version, Log: a.log,
@@ -239,7 +242,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	if a.source.Targets == nil { // without targets there are no witnesses
-		a.uplink.Close()
+		a.judge.Close()
 	}
 	if away := a.handlers.Away(); away != nil { // treat it like an error of a reload
 		a.noteReload((*progress).ofPlugins, false, away)
@@ -249,7 +252,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
-	a.states = states.New(append(readers, a.notifier)...)
+	a.states = states.New(append(readers, a.notifier, a.endpoints)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
 	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, observers...)
@@ -281,7 +284,7 @@ func (a *Agent) setNetworks() {
 
 // notifications returns the configuration of the notifier.
 func (a *Agent) notifications() notify.Config {
-	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe, UplinkDown: a.uplink.Down, Current: func(podUID, container string, kind probe.Kind) states.Status {
+	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe, UplinkDown: a.judge.UplinkDown, Current: func(podUID, container string, kind probe.Kind) states.Status {
 		return a.states.Of(podUID, container, kind)
 	}}
 	if a.cfg.StateDir != "" {
@@ -329,6 +332,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.hub.Run(follow, a.streamState()) })
 	watching.Go(func() { a.exporter.Run(follow) })
 	watching.Go(func() { a.notifier.Run(follow) })
+	watching.Go(func() { a.pushes.Run(follow) })
 	if a.history != nil {
 		watching.Go(func() { a.history.Run(follow) })
 	}
@@ -364,7 +368,7 @@ func (a *Agent) end(cause error) error {
 func (a *Agent) endProbes() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	a.uplink.Close()
+	a.judge.Close()
 	return a.manager.Shutdown(ctx)
 }
 
@@ -393,6 +397,9 @@ func (a *Agent) close() {
 		if err := a.handlers.Close(); err != nil {
 			a.log.Error("plugins could not be closed", "error", err)
 		}
+	}
+	if a.pushes != nil {
+		a.pushes.Close()
 	}
 	// Exec probes may have started processes that have left their process group.
 	if left := marked.End(a.cfg.mark); left > 0 {

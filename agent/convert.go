@@ -39,7 +39,7 @@ func (a *Agent) apiStatus(s *manager.ProbeStatus) api.ProbeStatus {
 			SuccessThreshold: s.Spec.SuccessThreshold, FailureThreshold: s.Spec.FailureThreshold,
 		},
 		History:      make([]api.TickStatus, len(s.History)),
-		CurrentState: api.CurrentState{State: state.State.String(), StateSince: state.Since, Cause: state.Cause.Text},
+		CurrentState: apiState(state),
 	}
 	if s.Last != nil {
 		p.Last = new(apiTick(s.Last))

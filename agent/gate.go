@@ -17,6 +17,7 @@ import (
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/depend"
 	"github.com/daeace23/prober/agent/notify"
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/config"
@@ -83,17 +84,33 @@ func (a *Agent) configured(c *config.Agent) error {
 	if err != nil {
 		return &admit.ConfigError{Err: err}
 	}
+	if a.offline == nil {
+		if err := a.pushes.Set(a.cfg.ConfigFile, c.Push); err != nil {
+			return &admit.ConfigError{Err: err}
+		}
+		a.endpoints.Set(c.Endpoints)
+	}
 	a.guard.SetScrapes(scrapes)
 	a.scrapeRules.Store(c.Blackbox)
 	if a.offline == nil {
 		a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
 		a.notifier.Set(a.cfg.ConfigFile, c.Notify)
-		a.uplink.Set(c.WitnessGroups())
+		a.judge.Set(a.dependencies(c))
 		if a.cfg.Configured != nil {
 			a.cfg.Configured(c)
 		}
 	}
 	return nil
+}
+
+// dependencies returns the dependencies in prober.yaml. An agent that counts trouble of its host as failures
+// has no uplink.
+func (a *Agent) dependencies(c *config.Agent) depend.Rules {
+	rules := depend.Rules{DependsOn: c.Dependencies()}
+	if !a.cfg.Compat.Has(probe.CompatHostTrouble) {
+		rules.Uplink = c.WitnessGroups()
+	}
+	return rules
 }
 
 // scrapeToken returns the token that scrapes need; nil if they need none.

@@ -77,6 +77,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*decla
 		a.notify(Ready)
 	}
 	a.secretFiles.Keep(applied)
+	a.endpoints.Apply(applied)
 	err = errors.Join(err, a.refreshSecrets(ctx))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -97,6 +97,7 @@ func (a *Agent) podHost() pods.Host {
 		Begin: a.beginPods, Check: a.checkPod, Refused: a.podsRefused, Applied: a.podsApplied,
 		RequestReload: func(cause string) { a.podsTrigger.request(cause, false) },
 		Restarted:     a.restarted,
+		BindCheck:     a.bindCheck,
 	}
 }
 

@@ -74,6 +74,7 @@ func (a *Agent) router() http.Handler {
 const (
 	maxScrapes = 1000 // of /probe
 	maxMetrics = 4    // of /metrics
+	maxPushes  = 100  // reports to pushes
 	maxStreams = 64   // of each view
 	slotWait   = 3 * time.Second
 )
@@ -92,6 +93,8 @@ func (a *Agent) routes() []route {
 	lists := a.shares(maxLists, listWait, "too many lists are being read")
 	slow := a.shares(maxReports, listWait, "too many reports are being read")
 	history := &reports.Server{Store: a.history, Target: a.targetOf}
+	pushes := a.shares(maxPushes, slotWait, "too many reports are being stored")
+	byToken := pushes.Limit(a.pushes.ServeToken)
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
 	all := []route{
 		{"GET /{$}", page.OrElse(serveIndex)},
@@ -106,6 +109,9 @@ func (a *Agent) routes() []route {
 		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
 		{"GET /api/v1/report", slow.Limit(history.Report)},
 		{"POST " + oneProbe + "/{action}", a.serveAction},
+		{"POST /api/v1/push", pushes.Limit(a.pushes.ServeLines)},
+		{"POST /api/v1/push/{name}", pushes.Limit(a.pushes.ServeName)},
+		{"GET /api/v1/endpoints", lists.Limit(a.serveEndpoints)},
 		{"GET /api/v1/targets", lists.Limit(a.serveTargets)},
 		{"GET /api/v1/events", lists.Limit(a.serveEvents)},
 		{"GET /api/v1/stream", a.serveStream()},
@@ -119,6 +125,9 @@ func (a *Agent) routes() []route {
 			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
 		}).ServeHTTP)},
 		{"GET /metrics", a.shares(maxMetrics, slotWait, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
+	}
+	for _, path := range []string{access.PushPath + "{token}", access.PushPath + "{token}/{what}"} {
+		all = append(all, route{"GET " + path, byToken}, route{"POST " + path, byToken})
 	}
 	for _, path := range livePaths {
 		all = append(all, route{"GET " + path, health(path, a.live)})
@@ -145,6 +154,7 @@ GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   the reason for its re
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
+GET  /api/v1/endpoints            endpoints of prober.yaml with their checks, and pushes; ?namespace= name= type= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
                                   lists take ?limit= continue=, as the Kubernetes API does
 GET  /api/v1/stream               server-sent events: probe, pod, event; ?view=summary
@@ -160,7 +170,12 @@ Over the unix socket of --socket, or with the token of --token-file:
 POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=) or resume one
 POST /api/v1/plugins/NAME/promote replace a plugin by its shadow
 POST /api/v1/notifications/RECEIVER/test                   send a test message to a receiver
+POST /api/v1/push/NAME            a report to a push; ?result= message= started=
+POST /api/v1/push                 lines of reports, in the format of send_nsca
 POST /-/reload                    read everything again, as SIGHUP does
+
+With the token of a push:
+POST /push/TOKEN                  GET too: a report; /start /fail /log /CODE, ?result= message=
 `
 
 func serveIndex(w http.ResponseWriter, _ *http.Request) {

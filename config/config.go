@@ -2,13 +2,14 @@
 // the field.
 //
 // config.go has the types, and decode.go reads them. targets.go has types and decoders for modules and
-// targets, otlp.go for OTLP, and kubernetes.go for the node agent. notify.go has the types of notification
-// receivers, and notifydecode.go reads them.
+// targets, checks.go for pushes and endpoints, otlp.go for OTLP, and kubernetes.go for the node agent.
+// notify.go has the types of notification receivers, and notifydecode.go reads them. dependencies.go reads
+// dependencies, and finds cycles.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust and
 // Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets calls
-// [Load] too, and makes pods of Targets. `prober node` reads Kubernetes once, when it starts.
-// calls [Load] too, and makes pods of Targets. `prober node` reads Kubernetes once, when it starts.
+// [Load] too, and makes pods of Targets, Push and Endpoints. `prober node` reads Kubernetes once, when it
+// starts.
 package config
 
 import (
@@ -50,6 +51,8 @@ type Agent struct {
 	Notify      *Notify // nil: no notifications
 	Modules     []Module
 	Targets     []TargetGroup
+	Push        []Push
+	Endpoints   []Endpoint
 	Uplink      []Witness
 	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
 	Blackbox    *Blackbox   // nil: nothing is restricted

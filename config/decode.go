@@ -36,6 +36,8 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		}),
 		"modules":     d.modules(a),
 		"targets":     d.targets(a),
+		"push":        d.pushes(a),
+		"endpoints":   d.endpoints(a),
 		"uplink":      d.uplink(a),
 		"kubernetes":  d.kubernetes(a),
 		"blackbox":    d.blackbox(a),
@@ -226,6 +228,7 @@ func (d *decoder) validate(root *yamlpos.Node, a *Agent) {
 		}
 	}
 	d.validateTargets(a)
+	d.validateDependencies(a)
 	if a.Trust.Require && len(a.Trust.Keys) == 0 {
 		d.ErrorAt(cmp.Or(a.Trust.Line, root.Line), "trust.keys", errors.New("trust.require needs at least one key"))
 	}

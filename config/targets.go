@@ -72,6 +72,7 @@ type TargetGroup struct {
 	DNS       []DNSTargets
 	Commands  []CommandTargets
 	Relabel   []Relabel
+	DependsOn []Ref // while one of them fails, a failure of a target is an error
 
 	Line int    // in the file, for later errors
 	Path string // of the entry, such as targets[0]
@@ -166,7 +167,7 @@ func (d *decoder) targets(a *Agent) yamlpos.Reader {
 			"http":    d.ListOf(d.httpTargets(&g.HTTP)),
 			"dns":     d.ListOf(d.dnsTargets(&g.DNS)),
 			"command": d.ListOf(d.commandTargets(&g.Commands)),
-			"relabel": d.ListOf(d.relabel(&g.Relabel)),
+			"relabel": d.ListOf(d.relabel(&g.Relabel)), "dependsOn": d.names(&g.DependsOn),
 		}, "name")
 		if own.node != nil {
 			g.Probe = &own
@@ -343,6 +344,7 @@ func (d *decoder) validateTargets(a *Agent) {
 			d.ErrorAt(g.Line, g.Path+".module", fmt.Errorf("unknown module %.80q%s", g.Module, yamlpos.Known(g.Module, names)))
 		}
 	}
+	d.validateChecks(a, groups)
 	known := slices.Collect(maps.Keys(groups))
 	for i, w := range a.Uplink {
 		if _, ok := groups[w.Group]; w.Group != "" && !ok {

@@ -30,7 +30,7 @@ var reasons = []probe.Reason{
 	probe.ReasonDNS, probe.ReasonConnectRefused, probe.ReasonConnectTimeout, probe.ReasonTLS,
 	probe.ReasonHTTPStatus, probe.ReasonBody, probe.ReasonDeadline, probe.ReasonExecExit, probe.ReasonTrap,
 	probe.ReasonMemory, probe.ReasonInstantiate, probe.ReasonDenied, probe.ReasonProtocol, probe.ReasonGuest,
-	probe.ReasonHostStall, probe.ReasonHostResources, probe.ReasonInternal,
+	probe.ReasonHostStall, probe.ReasonHostResources, probe.ReasonHostNetwork, probe.ReasonDependency, probe.ReasonInternal,
 }
 
 // everything returns a scrape with every metric.

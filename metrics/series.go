@@ -37,8 +37,9 @@ var skipReasons = [...]worker.SkipReason{worker.SkipBusy, worker.SkipNoSlot, wor
 var reasons = [...]probe.Reason{
 	probe.ReasonDNS, probe.ReasonConnectRefused, probe.ReasonConnectTimeout, probe.ReasonTLS,
 	probe.ReasonHTTPStatus, probe.ReasonBody, probe.ReasonDeadline, probe.ReasonExecExit, probe.ReasonTrap,
-	probe.ReasonMemory, probe.ReasonInstantiate, probe.ReasonDenied, probe.ReasonProtocol, probe.ReasonGuest,
-	probe.ReasonHostStall, probe.ReasonHostResources, probe.ReasonHostNetwork, probe.ReasonInternal,
+	probe.ReasonMemory, probe.ReasonInstantiate, probe.ReasonUndecided, probe.ReasonDenied, probe.ReasonProtocol, probe.ReasonGuest,
+	probe.ReasonHostStall, probe.ReasonHostResources, probe.ReasonHostNetwork,
+	probe.ReasonDependency, probe.ReasonInternal,
 }
 
 // outcomes has the counts of one handler.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/probe"
 )
 
 // Host has the functions that an agent provides to its source of pods. All fields are set. All functions are
@@ -57,7 +58,17 @@ type Host struct {
 
 	// Restarted counts and logs a restart of a container.
 	Restarted func(Restart)
+
+	// BindCheck returns the handler of a push or an endpoint of prober.yaml, for a source that reads that
+	// file. handler is [PushHandler] or [EndpointHandler].
+	BindCheck func(handler, name string) (probe.Handler, error)
 }
+
+// The names of the handlers of checks in prober.yaml, and of the containers of their pods.
+const (
+	PushHandler     = "push"
+	EndpointHandler = "endpoint"
+)
 
 // Doubtful is the log message of a warning about an accepted field of a file. Its attribute place has the
 // file, the line, the field and the reason.

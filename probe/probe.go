@@ -155,8 +155,8 @@ const (
 	// Discard ignores the tick, as the kubelet does. It counts in metrics and sends an event, but does not
 	// count for the thresholds.
 	Discard ErrorPolicy = iota
-	// CountAsFailure counts the tick as a Failure for the thresholds, unless the error is a fault of the host;
-	// see [IsHostTrouble]. With [CompatHostTrouble] such an error counts too.
+	// CountAsFailure counts the tick as a Failure for the thresholds, unless the error has [ReasonDependency]
+	// or is a fault of the host; see [IsHostTrouble]. With [CompatHostTrouble] a fault of the host counts too.
 	CountAsFailure
 )
 

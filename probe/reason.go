@@ -30,6 +30,9 @@ const (
 	ReasonProtocol       Reason = "protocol"
 	ReasonGuest          Reason = "guest"
 	ReasonInternal       Reason = "internal"
+	// ReasonUndecided is the reason of a check without a state: a push without a report yet, or an endpoint
+	// whose state depends on unknown checks.
+	ReasonUndecided Reason = "undecided"
 
 	// ReasonHostStall, ReasonHostResources and ReasonHostNetwork are faults of the agent's own host, not of
 	// the target. The agent was suspended or starved of processor time during the attempt; the host was out
@@ -37,6 +40,10 @@ const (
 	ReasonHostStall     Reason = "host_stall"
 	ReasonHostResources Reason = "host_resources"
 	ReasonHostNetwork   Reason = "host_network"
+
+	// ReasonDependency is the reason of a failure while something on which the target depends fails. Such an
+	// attempt is an error that no [ErrorPolicy] counts.
+	ReasonDependency Reason = "dependency"
 )
 
 // Error is the error of an attempt with its reason.

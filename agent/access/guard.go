@@ -63,8 +63,12 @@ type Guard struct {
 // agent's own token, and actions do not accept the token of scrapes.
 func (g *Guard) SetScrapes(t *Token) { g.scrapes.Store(t) }
 
+// PushPath begins the paths whose next part is a token of its own.
+const PushPath = "/push/"
+
 // Check returns the sender of r, and why r is refused; nil if it is allowed. Methods other than GET, HEAD and
-// OPTIONS, and paths below /debug/, need credentials. [ScrapePath] may need them.
+// OPTIONS, and paths below /debug/, need credentials. [ScrapePath] may need them, and paths below [PushPath]
+// need none.
 func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 	caller, local := r.Context().Value(callerKey{}).(Caller)
 	if !local {
@@ -140,7 +144,7 @@ func howToScrape(r *http.Request) string {
 }
 
 func needsCredentials(r *http.Request) bool {
-	return !isRead(r.Method) || strings.HasPrefix(r.URL.Path, "/debug/")
+	return !isRead(r.Method) && !strings.HasPrefix(r.URL.Path, PushPath) || strings.HasPrefix(r.URL.Path, "/debug/")
 }
 
 func isRead(method string) bool {

@@ -179,6 +179,30 @@ func (c *Client) Targets(ctx context.Context, f TargetFilter) (all api.TargetLis
 	return all, err
 }
 
+// EndpointFilter selects endpoints and pushes; empty fields match everything.
+type EndpointFilter struct{ Namespace, Name, Type, State string }
+
+// Endpoints returns the endpoints and pushes of prober.yaml that match f.
+func (c *Client) Endpoints(ctx context.Context, f EndpointFilter) (all []api.Endpoint, err error) {
+	query := make(url.Values)
+	for name, value := range map[string]string{"namespace": f.Namespace, "name": f.Name, "type": f.Type, "state": f.State} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	err = c.pages(ctx, query, "endpoints", func(p *page) error {
+		for _, item := range p.Items {
+			var e api.Endpoint
+			if err := json.Unmarshal(item, &e); err != nil {
+				return err
+			}
+			all = append(all, e)
+		}
+		return nil
+	})
+	return all, err
+}
+
 // Probe returns one probe with its history. Namespace, Pod, Container and Kind of f must be set; the other
 // fields are ignored.
 func (c *Client) Probe(ctx context.Context, f Filter) (status api.ProbeStatus, err error) {

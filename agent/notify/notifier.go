@@ -76,8 +76,8 @@ func New(cfg Config) *Notifier {
 
 // Changed implements [states.Reader].
 func (n *Notifier) Changed(c *states.Change) {
-	if c.To == states.Unknown && !c.Removed && c.Reason == string(probe.ReasonHostNetwork) && n.cfg.UplinkDown() {
-		return // the failing witnesses are notified instead
+	if c.To == states.Unknown && !c.Removed && n.isBehind(probe.Reason(c.Reason)) {
+		return // what fails there is notified instead
 	}
 	x := &change{
 		key: Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}, uid: c.Info.PodUID, handler: c.Info.Handler, target: c.Target,
@@ -100,6 +100,11 @@ func (n *Notifier) Changed(c *states.Change) {
 	for _, r := range n.receivers {
 		r.noteLocked(x)
 	}
+}
+
+// isBehind reports whether a probe is unknown because something on the way to its target fails.
+func (n *Notifier) isBehind(reason probe.Reason) bool {
+	return reason == probe.ReasonDependency || reason == probe.ReasonHostNetwork && n.cfg.UplinkDown()
 }
 
 // maxTextKept is the limit of a text in a book, in bytes.

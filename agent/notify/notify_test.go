@@ -194,6 +194,31 @@ func TestLostNetworkSendsNoUnknownTargets(t *testing.T) {
 	})
 }
 
+// Messages do not report a target as unknown because its dependency fails. They report it if it fails when the
+// dependency does not.
+func TestFailedDependencySendsNoUnknownTargets(t *testing.T) {
+	bubble(t, ", groupWait: 1s, groupInterval: 1s", func(t *testing.T, w *world) {
+		w.setState("db", failure)
+		w.mu.Lock()
+		w.probes[key("web")] = true
+		w.mu.Unlock()
+		lost := func() {
+			w.Changed(&states.Change{Info: info("web", "uid-web"), To: unknown, Time: time.Now(), Cause: states.Cause{Reason: "dependency", Text: "depends on db"}})
+			time.Sleep(time.Minute)
+		}
+		lost()
+		w.expect("1s: db failure")
+		w.setState("db", ok)
+		w.setState("web", failure)
+		time.Sleep(time.Minute)
+		w.expect("1m1s: db resolved, web failure")
+		lost() // a target that was reported stays reported
+		w.setState("web", ok)
+		time.Sleep(time.Minute)
+		w.expect("3m1s: web resolved")
+	})
+}
+
 // fails reports a changed state of a failing probe, with its cause.
 func (w *world) fails(from states.State, reason, text string) {
 	w.mu.Lock()

@@ -3,6 +3,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // the schedules of pushes: images have no time zones
 
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/internal/cli"

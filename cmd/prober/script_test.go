@@ -181,7 +181,7 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: signal SIGNAL")
 	}
-	s, ok := map[string]os.Signal{"SIGINT": os.Interrupt, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP}[args[0]]
+	s, ok := map[string]os.Signal{"SIGINT": os.Interrupt, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP, "SIGKILL": syscall.SIGKILL}[args[0]]
 	if !ok {
 		ts.Fatalf("unknown signal %s", args[0])
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/core/states"
 )
 
-// Change is a change of the state of an endpoint, or of the reason of its state. From and To are equal if only the reason has
-// changed.
+// Change is a change of the state of an endpoint, or of the reason of its state. From and To are equal if
+// only the reason has changed.
 type Change[K comparable] struct {
 	Key      K
 	From, To states.State
@@ -74,8 +74,9 @@ func (r *reader[K]) next() (c *Change[K], ended bool) {
 	return c, false
 }
 
-// Subscribe yields the state of each endpoint, and then all changes, until ctx ends or the set is shut down. A slow reader
-// blocks nothing: it gets the newest change of an endpoint, whose From is the state that it knows.
+// Subscribe yields the state of each endpoint, and then all changes, until ctx ends or the set is shut down.
+// A slow reader blocks nothing: it gets the newest change of an endpoint, whose From is the state that it
+// knows.
 func (s *Set[K]) Subscribe(ctx context.Context) iter.Seq[Change[K]] {
 	return func(yield func(Change[K]) bool) {
 		r := &reader[K]{pending: make(map[K]*Change[K]), wake: make(chan struct{}, 1)}

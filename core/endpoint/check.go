@@ -2,110 +2,172 @@ package endpoint
 
 import (
 	"fmt"
-	"reflect"
+	"strings"
 	"time"
+	"unique"
 
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
-// check is a check of an endpoint. Its fields are guarded by the mu of the set, but for rule.
+// check is a check of an endpoint. Put keeps it while it is the same check, and changes its settings. Its
+// fields are guarded by the mu of the set.
 type check[K comparable] struct {
-	entry *entry[K]
-	cfg   *Check
-
-	state    states.State
-	gone     bool
-	starting bool  // StartPeriod has not ended, and the check has not succeeded in it
-	deadline int32 // index in deadlines, with -1 for none
-	since    time.Time
+	set      *Set[K]   // read-only
+	entry    *entry[K] // nil once the check is gone
+	settings unique.Handle[settings]
+	since    int64 // start of state, in nanoseconds of Unix time
 	text     string
-
-	active[K]
-	push    *pushes  // of a pushed check
-	traffic *traffic // of a passive check
+	deadline int32 // index in deadlines, with -1 for none
+	state    states.State
+	rule     states.Rule // of the ticks of a Probe
+	run      uint16      // [worker.Tick.Run] of the last tick of a Probe, at most its maximum
+	extra    *extra      // nil for a plain probe
 }
 
-// pushes is what a pushed check knows.
-type pushes struct {
-	streak
-	last PushState
-	from time.Time // of the present wait for a report
-	late bool      // no report came in time
+// settings are the configuration of a check, without its Probe, Push or Passive. Equal ones share memory.
+type settings struct {
+	name                         string
+	weight                       int
+	startPeriod                  time.Duration
+	thresholds                   Thresholds    // of a Push, or of a Probe with Of
+	period, unhealthy, undecided time.Duration // of a Probe
 }
 
-// begin sets the state of a new check.
-func (c *check[K]) begin(now time.Time) {
-	c.since, c.starting = now, c.cfg.StartPeriod > 0
+// extra is what a plain probe does not have.
+type extra struct {
+	grace     time.Time // start of StartPeriod; zero once it has ended, or the check has succeeded in it
+	streak              // of a Push, or of a Probe with Thresholds
+	container string    // that streak is about, of a Probe
+	push      *pushes   // nil without a Push
+	traffic   *traffic  // nil without a Passive
+}
+
+// newCheck returns a check of e, which starts to know something now.
+func newCheck[K comparable](s *Set[K], e *entry[K], cfg *Check, now time.Time) *check[K] {
+	c := &check[K]{set: s, entry: e, deadline: -1, since: now.UnixNano()}
+	if cfg.StartPeriod == 0 && cfg.Thresholds == (Thresholds{}) && cfg.Probe != nil {
+		return c
+	}
+	c.extra = new(extra)
+	if cfg.StartPeriod > 0 {
+		c.extra.grace = now
+	}
 	switch {
-	case c.cfg.Passive != nil:
-		c.state, c.traffic = states.Success, new(traffic)
-	case c.cfg.Push != nil:
-		c.push = &pushes{from: now}
-		if last := c.cfg.Push.Last; last != nil {
-			c.push.last = *last
-			if !last.Report.IsZero() {
-				c.push.from = last.Report
-			}
+	case cfg.Passive != nil:
+		c.state, c.extra.traffic = states.Success, &traffic{cfg: *cfg.Passive}
+	case cfg.Push != nil:
+		c.extra.push = &pushes{cfg: *cfg.Push, from: now}
+		c.extra.push.cfg.Last = nil
+		if last := cfg.Push.Last; last != nil && *last != (PushState{}) {
+			c.restore(last, cfg.StartPeriod, now)
 		}
 	}
+	return c
 }
 
-// inherit takes over what an older check of the same name knows.
-func (c *check[K]) inherit(old *check[K]) {
-	if old == nil || (c.cfg.Probe != nil) != (old.cfg.Probe != nil) || !samePush(c.cfg.Push, old.cfg.Push) || !reflect.DeepEqual(c.cfg.Passive, old.cfg.Passive) {
+// is reports whether c stays the same check with a new configuration.
+func (c *check[K]) is(cfg *Check) bool {
+	switch push, traffic := c.push(), c.traffic(); {
+	case push != nil:
+		return cfg.Push != nil && push.cfg.equal(cfg.Push)
+	case traffic != nil:
+		return cfg.Passive != nil && traffic.cfg == *cfg.Passive
+	default:
+		return cfg.Probe != nil
+	}
+}
+
+// configureLocked gives c its settings and its endpoint. restart means that its probe is another one.
+func (c *check[K]) configureLocked(e *entry[K], next unique.Handle[settings], restart bool, now time.Time) {
+	was := c.settings
+	c.entry, c.settings = e, next
+	x := next.Value()
+	if c.extra == nil && (x.startPeriod > 0 || x.thresholds.Of != 0) {
+		c.extra = new(extra)
+	}
+	switch {
+	case c.extra == nil:
 		return
+	case x.startPeriod == 0:
+		c.extra.grace = time.Time{}
+	case restart:
+		c.extra.grace = now
 	}
-	c.state, c.since, c.text = old.state, old.since, old.text
-	c.starting = c.starting && c.state != states.Success && c.state != states.Warning
-	c.push, c.traffic = old.push, old.traffic
+	if restart || was.Value().thresholds != x.thresholds {
+		c.extra.streak = streak{}
+	}
 }
 
-// samePush reports whether two configurations are equal but for what an earlier agent knew.
-func samePush(a, b *Push) bool {
-	if a == nil || b == nil {
-		return a == b
+func (c *check[K]) name() string { return c.settings.Value().name }
+
+func (c *check[K]) push() *pushes {
+	if c.extra == nil {
+		return nil
 	}
-	x, y := *a, *b
-	x.Last, y.Last = nil, nil
-	return reflect.DeepEqual(x, y)
+	return c.extra.push
 }
 
-// vote returns the state of the check for the rule.
-func (c *check[K]) vote() states.State {
-	if c.state == states.Failure && c.starting {
-		return states.Unknown
+func (c *check[K]) traffic() *traffic {
+	if c.extra == nil {
+		return nil
 	}
-	return c.state
+	return c.extra.traffic
 }
+
+// part returns the check for the rule. A failure in the start period does not count.
+func (c *check[K]) part() Part {
+	x := c.settings.Value()
+	p := Part{Name: x.name, State: c.state, Text: c.text, Weight: x.weight}
+	if c.state == states.Failure && c.starting() {
+		p.State = states.Unknown
+	}
+	return p
+}
+
+// passes reports whether the state is success or warning.
+func (c *check[K]) passes() bool { return c.state == states.Success || c.state == states.Warning }
+
+// starting reports whether StartPeriod has not ended.
+func (c *check[K]) starting() bool { return c.extra != nil && !c.extra.grace.IsZero() }
+
+// startEnds returns the end of StartPeriod.
+func (c *check[K]) startEnds() time.Time { return c.extra.grace.Add(c.settings.Value().startPeriod) }
 
 // setLocked sets the state of a check, and evaluates the endpoint.
 func (c *check[K]) setLocked(state states.State, text string, now time.Time) {
-	if state == states.Success || state == states.Warning {
-		c.starting = false
-	}
+	text = shortened(text)
+	same := state == c.state && text == c.text && !c.starting()
 	if state != c.state {
-		c.state, c.since = state, now
+		c.state, c.since = state, now.UnixNano()
 	}
-	c.text = clip.Bytes(text, states.MaxText)
-	if !c.gone {
-		c.entry.set.evaluateLocked(c.entry, now, false)
+	if c.passes() && c.starting() {
+		c.extra.grace = time.Time{}
+	}
+	if c.text = text; !same && c.entry != nil {
+		c.set.evaluateLocked(c.entry, now, false)
 	}
 }
 
-func (c *check[K]) ejected() bool { return c.traffic != nil && !c.traffic.ejected.IsZero() }
+// shortened returns text with at most [states.MaxText] bytes, without the memory of a longer one.
+func shortened(text string) string {
+	if len(text) <= states.MaxText {
+		return text
+	}
+	return strings.Clone(clip.Bytes(text, states.MaxText))
+}
 
 func (c *check[K]) status() CheckStatus {
-	st := CheckStatus{Name: c.cfg.Name, State: c.state, Since: c.since, Text: c.text}
+	st := CheckStatus{Name: c.name(), State: c.state, Since: time.Unix(0, c.since), Text: c.text, Run: int(c.run)}
 	if at, ok := c.next(); ok {
 		st.Next = at
 	}
-	if c.cfg.Push != nil {
-		st.Push = new(c.push.last)
+	if c.push() != nil {
+		st.Push, st.Run = c.pushState(), int(c.extra.run)
 	}
-	if c.traffic != nil {
-		st.Overflow = c.traffic.overflow
+	if t := c.traffic(); t != nil {
+		st.Overflow, st.Run = t.overflow, t.run
 	}
 	return st
 }
@@ -117,61 +179,52 @@ func (c *check[K]) next() (at time.Time, ok bool) {
 			at, ok = t, true
 		}
 	}
-	if p := c.cfg.Push; p != nil {
-		if !c.push.late {
-			earliest(p.due(c.push.from))
-		}
-		if p.MaxRun > 0 && !c.push.last.Started.IsZero() && !c.push.late {
-			earliest(c.push.last.Started.Add(p.MaxRun))
+	if p := c.push(); p != nil && !p.late {
+		earliest(p.cfg.due(p.from))
+		if p.cfg.MaxRun > 0 && !p.started.IsZero() {
+			earliest(p.started.Add(p.cfg.MaxRun))
 		}
 	}
-	if c.ejected() && c.cfg.Passive.UntilCheck == "" {
-		earliest(c.traffic.until)
+	if t := c.traffic(); t != nil {
+		earliest(t.ends())
 	}
-	if c.starting {
-		earliest(c.entry.put.Add(c.cfg.StartPeriod))
+	if c.starting() {
+		earliest(c.startEnds())
 	}
 	return at, ok
 }
 
 // expireLocked makes the changes that are due at now.
 func (c *check[K]) expireLocked(now time.Time) {
-	if p := c.cfg.Push; p != nil && !c.push.late {
-		due := p.due(c.push.from)
-		switch started := c.push.last.Started; {
-		case p.MaxRun > 0 && !started.IsZero() && !now.Before(started.Add(p.MaxRun)):
-			c.miss(fmt.Sprintf("has run for %v without a report", p.MaxRun), now)
+	if p := c.push(); p != nil && !p.late {
+		due := p.cfg.due(p.from)
+		switch {
+		case p.cfg.MaxRun > 0 && !p.started.IsZero() && !now.Before(p.started.Add(p.cfg.MaxRun)):
+			c.missLocked(fmt.Sprintf("has run for %v without a report", p.cfg.MaxRun), now)
 		case !due.IsZero() && !now.Before(due):
-			c.miss(c.missing(due), now)
+			c.missLocked(p.cfg.missing(due), now)
 		}
 	}
-	if c.ejected() && c.cfg.Passive.UntilCheck == "" && !now.Before(c.traffic.until) {
+	if t := c.traffic(); t != nil && !t.ends().IsZero() && !now.Before(t.ends()) {
 		c.restoreLocked(now)
 	}
-	if c.starting && !now.Before(c.entry.put.Add(c.cfg.StartPeriod)) {
-		c.starting = false
-		c.entry.set.evaluateLocked(c.entry, now, false)
+	if c.starting() && !now.Before(c.startEnds()) {
+		c.extra.grace = time.Time{}
+		c.set.evaluateLocked(c.entry, now, false)
 	}
 }
 
-func (c *check[K]) miss(text string, now time.Time) {
-	c.push.late = true
-	c.push.streak = streak{last: states.Failure, run: 1, failed: 1, seen: 1}
+func (c *check[K]) missLocked(text string, now time.Time) {
+	c.extra.push.late, c.extra.streak = true, streak{failed: 1, run: 1, seen: 1}
 	c.setLocked(states.Failure, text, now)
-}
-
-// missing returns what to say of a report that was due.
-func (c *check[K]) missing(due time.Time) string {
-	if p := c.cfg.Push; p.Schedule != nil {
-		return "no report for the time " + due.Add(-p.Grace).Format("2006-01-02 15:04 MST")
-	}
-	return fmt.Sprintf("no report for %v", c.cfg.Push.TTL)
 }
 
 // Report adds a result to a pushed check.
 func (s *Set[K]) Report(key K, name string, o probe.Outcome) error {
 	return s.pushed(key, name, func(c *check[K], now time.Time) {
-		c.push.last, c.push.from, c.push.late = PushState{Report: now}, now, false
+		p := c.extra.push
+		p.from, p.started, p.reported, p.late = now, time.Time{}, true, false
+		text := strings.ToValidUTF8(o.Output, "\uFFFD") // as JSON has it, for PushState
 		state := states.Unknown
 		switch o.Result {
 		case probe.Success:
@@ -181,27 +234,25 @@ func (s *Set[K]) Report(key K, name string, o probe.Outcome) error {
 		case probe.Failure:
 			state = states.Failure
 		}
-		if state == states.Unknown {
-			c.setLocked(states.Unknown, o.Output, now)
-			return
+		if state != states.Unknown {
+			state = c.extra.streak.add(c.settings.Value().thresholds, c.state, state)
 		}
-		next := c.push.add(c.cfg.Push.Thresholds, c.state, state)
-		text := o.Output
-		if next == states.Success {
+		if state == states.Success {
 			text = ""
 		}
-		c.setLocked(next, text, now)
+		c.setLocked(state, text, now)
 	})
 }
 
-// Started tells that a run has begun whose report will follow. With [Push.MaxRun] the check fails if it does not.
+// Started tells that a run has begun whose report will follow. With [Push.MaxRun] the check fails if it does
+// not.
 func (s *Set[K]) Started(key K, name string) error {
-	return s.pushed(key, name, func(c *check[K], now time.Time) { c.push.last.Started = now })
+	return s.pushed(key, name, func(c *check[K], now time.Time) { c.extra.push.started = now })
 }
 
 func (s *Set[K]) pushed(key K, name string, change func(*check[K], time.Time)) error {
 	found := s.with(key, name, func(c *check[K], now time.Time) bool {
-		if c.push == nil {
+		if c.push() == nil {
 			return false
 		}
 		change(c, now)
@@ -214,7 +265,8 @@ func (s *Set[K]) pushed(key K, name string, change func(*check[K], time.Time)) e
 	return nil
 }
 
-// with calls do for a check, with mu held. It returns the result of do, and false for a check that does not exist.
+// with calls do for a check, with mu held. It returns the result of do, and false for a check that does not
+// exist.
 func (s *Set[K]) with(key K, name string, do func(c *check[K], now time.Time) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,10 +281,11 @@ func (s *Set[K]) with(key K, name string, do func(c *check[K], now time.Time) bo
 // Observe adds the outcome of a request of real traffic to a passive check.
 func (s *Set[K]) Observe(key K, name string, ok bool) error {
 	found := s.with(key, name, func(c *check[K], now time.Time) bool {
-		if c.traffic == nil {
+		t := c.traffic()
+		if t == nil {
 			return false
 		}
-		if c.traffic.add(c.cfg.Passive, ok, now) && !c.ejected() {
+		if t.add(ok, now) && !t.isEjected() {
 			s.ejectLocked(c, now)
 		}
 		return true
@@ -245,23 +298,24 @@ func (s *Set[K]) Observe(key K, name string, ok bool) error {
 
 // ejectLocked begins an ejection, if the pool allows it.
 func (s *Set[K]) ejectLocked(c *check[K], now time.Time) {
-	if !s.allowsEjectionLocked(c.entry) {
-		c.traffic.overflow++
+	t := c.traffic()
+	if !c.entry.pool.allowsEjection() {
+		t.overflow++
 		return
 	}
-	text := fmt.Sprintf("ejected after %d failures in a row", c.traffic.run)
-	if n := c.cfg.Passive.Consecutive; n == 0 || c.traffic.run < n {
-		text = fmt.Sprintf("ejected: at least %.3g %% of the outcomes within %v fail", 100*c.cfg.Passive.Ratio, c.cfg.Passive.Window)
+	text := fmt.Sprintf("ejected after %d failures in a row", t.run)
+	if n := t.cfg.Consecutive; n == 0 || t.run < n {
+		text = fmt.Sprintf("ejected: at least %.3g %% of the outcomes within %v fail", 100*t.cfg.Ratio, t.cfg.Window)
 	}
-	c.traffic.eject(c.cfg.Passive, now)
-	s.countEjected(c.entry, 1)
+	t.eject(now)
+	c.entry.pool.countEjected(1)
 	c.setLocked(states.Failure, text, now)
 	s.planLocked(c)
 }
 
 // restoreLocked ends an ejection.
 func (c *check[K]) restoreLocked(now time.Time) {
-	c.traffic.restore(now)
-	c.entry.set.countEjected(c.entry, -1)
+	c.traffic().restore(now)
+	c.entry.pool.countEjected(-1)
 	c.setLocked(states.Success, "", now)
 }

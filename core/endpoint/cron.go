@@ -27,13 +27,14 @@ var shorthands = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 }
 
-// ParseCron reads a schedule in the five fields of crontab(5): minute, hour, day of the month, month, day of the week. They
-// have lists, ranges, steps and English names; a day matches if either of its two restricted fields does. @hourly, @daily,
-// @midnight, @weekly, @monthly, @yearly and @annually are short for them. Times are in loc; nil means UTC.
+// ParseCron reads a schedule in the five fields of crontab(5): minute, hour, day of the month, month, day of
+// the week. They have lists, ranges, steps and English names; a day matches if either of its two restricted
+// fields does. @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually are short for them. Times
+// are in loc; nil means UTC.
 //
-// When the clock is put forward or back, a schedule behaves as Debian's cron does: with a fixed hour and minute, a time
-// that is skipped comes when the clock has been put forward, and one that is repeated comes once. With * in the hour or
-// the minute a schedule goes by the time that passes.
+// When the clock is put forward or back, a schedule behaves as Debian's cron does: with a fixed hour and
+// minute, a time that is skipped comes when the clock has been put forward, and one that is repeated comes
+// once. With * in the hour or the minute a schedule goes by the time that passes.
 func ParseCron(text string, loc *time.Location) (*Schedule, error) {
 	if loc == nil {
 		loc = time.UTC
@@ -205,8 +206,8 @@ func skipped(t time.Time, loc *time.Location) time.Duration {
 	return max(0, time.Duration(now-before)*time.Second)
 }
 
-// shows returns when the clock of loc first shows a time, which is given as if it were UTC. For a time that is skipped it
-// returns when the clock is put forward.
+// shows returns when the clock of loc first shows a time, which is given as if it were UTC. For a time that
+// is skipped it returns when the clock is put forward.
 func shows(at time.Time, loc *time.Location) time.Time {
 	_, before := at.Add(-26 * time.Hour).In(loc).Zone()
 	_, after := at.Add(26 * time.Hour).In(loc).Zone()

@@ -18,8 +18,8 @@ func zone(t *testing.T, name string) *time.Location {
 	return loc
 }
 
-// Riga puts the clock forward at 3:00 on 31 March 2024, and back at 4:00 on 27 October 2024. New York does at 2:00 on 10
-// March and on 3 November. Lord Howe moves by half an hour, at 2:00 on 6 October and on 7 April.
+// Riga puts the clock forward at 3:00 on 31 March 2024, and back at 4:00 on 27 October 2024. New York does at
+// 2:00 on 10 March and on 3 November. Lord Howe moves by half an hour, at 2:00 on 6 October and on 7 April.
 func TestCronOverChangesOfTheClock(t *testing.T) {
 	for _, c := range []struct {
 		text, zone, after string

@@ -8,8 +8,8 @@ import (
 // deadline is a time at which a check or a forced state changes by itself.
 type deadline[K comparable] struct {
 	at    time.Time
-	check *check[K] // nil: the end of what was forced
-	entry *entry[K]
+	check *check[K] // nil: entry is set
+	entry *entry[K] // whose forced state ends
 }
 
 func (d *deadline[K]) index() *int32 {
@@ -72,9 +72,9 @@ func (h *deadlines[K]) remove(index *int32) {
 func (s *Set[K]) planLocked(c *check[K]) {
 	at, ok := c.next()
 	switch {
-	case c.gone || !ok:
+	case c.entry == nil || !ok:
 		s.deadlines.remove(&c.deadline)
-	case s.deadlines.set(deadline[K]{at: at, check: c, entry: c.entry}):
+	case s.deadlines.set(deadline[K]{at: at, check: c}):
 		s.signal()
 	}
 }

@@ -1,9 +1,10 @@
 // Package endpoint combines several checks into the health of one thing.
 //
-// A [Set] has endpoints by a key of the caller. An [Endpoint] has checks: probes, which a [group.Group] runs with the
-// kubelet's rules; pushed checks, to which somebody reports results; and passive checks, to which the caller reports the
-// outcomes of real traffic. A [Rule] makes the state of the endpoint from the states of its checks. An endpoint may depend
-// on others: while one of those fails, it is unknown rather than failed.
+// A [Set] has endpoints by a key of the caller. An [Endpoint] has checks: probes, which a [group.Group] runs
+// with the kubelet's rules; pushed checks, to which somebody reports results; and passive checks, to which
+// the caller reports the outcomes of real traffic. A [Rule] makes the state of the endpoint from the states
+// of its checks. An endpoint may depend on others: while one of those fails, it is unknown rather than
+// failed.
 //
 //	set, err := endpoint.New[string](endpoint.Config{})
 //	err = set.Put("shop", endpoint.Endpoint[string]{
@@ -19,9 +20,10 @@
 //
 // The package is above core/group, and changes nothing of it: a probe stays a probe.
 //
-// endpoint.go has the configuration, set.go the set and the state of endpoints. rule.go is the rule. active.go, push.go and
-// passive.go have the three kinds of checks, streak.go the thresholds of the last two, cron.go schedules, depend.go the
-// dependencies, changes.go the changes for readers.
+// endpoint.go has the configuration, set.go the set, put.go how endpoints are added, changed and removed.
+// check.go has a check, and active.go, push.go and passive.go what its three kinds know. rule.go is the rule,
+// and evaluate.go the state of an endpoint. streak.go has thresholds, cron.go schedules, deadline.go the times
+// at which something changes by itself, depend.go the dependencies, changes.go the changes for readers.
 package endpoint
 
 import (
@@ -40,8 +42,9 @@ import (
 type Endpoint[K comparable] struct {
 	Rule   Rule
 	Checks []Check // at most [MaxChecks]
-	// DependsOn are the keys of endpoints without which this one cannot work. While one of them is failing, or unknown for
-	// that reason, a failure of this endpoint is the state unknown. An endpoint that is not in the set does not fail.
+	// DependsOn are the keys of endpoints without which this one cannot work. While one of them is failing,
+	// or unknown for that reason, a failure of this endpoint is the state unknown. An endpoint that is not in
+	// the set does not fail.
 	DependsOn []K
 	// Initial is the state before the checks have decided one. The zero value is unknown.
 	Initial states.State
@@ -57,21 +60,25 @@ type Check struct {
 	Name   string // unique within the endpoint
 	Weight int    // 0 means 1
 
-	// Probe is carried out by the group of the set, as a readiness probe whatever its Kind. Its Task may be nil: then the
-	// check has a task of its own that runs. The Container of a task must be the name of the check.
+	// Probe is carried out by the group of the set, as a readiness probe whatever its Kind. Its Task may be
+	// nil: then the check has a task of its own that runs. The Container of a task must be the name of the
+	// check.
 	Probe *group.Probe
-	// Unhealthy is the period of Probe while its decided result is a failure, and Undecided its period while a run of
-	// results has begun that may change the decided result. 0 means the period of its Spec.
+	// Unhealthy is the period of Probe while the state of the check is failure, and Undecided its period while
+	// a run of results has begun that may change the state. 0 means the period of its Spec.
 	Unhealthy, Undecided time.Duration
+	// Thresholds, if Of is set, decide the state of the check by the last results of Probe instead of the
+	// thresholds of its Spec. Those still decide the result that the group has, which [Set.Explain] and
+	// observers of ticks show.
+	Thresholds Thresholds
 
 	Push    *Push
 	Passive *Passive
 
-	// StartPeriod is the time after Put in which failures of the check do not count, unless it has succeeded in it.
+	// StartPeriod is the time in which failures of a new check do not count, unless it has succeeded in it.
+	// It begins again when [Set.Put] gives the check another Probe.
 	StartPeriod time.Duration
 }
-
-func (c *Check) weight() int { return cmp.Or(c.Weight, 1) }
 
 // check returns an error about the configuration.
 func (e *Endpoint[K]) check(key K, pools map[string]*pool) error {
@@ -83,9 +90,9 @@ func (e *Endpoint[K]) check(key K, pools map[string]*pool) error {
 		if err := e.checkOne(i); err != nil {
 			return err
 		}
-		total += e.Checks[i].weight()
+		total += cmp.Or(e.Checks[i].Weight, 1)
 	}
-	if err := e.Rule.check(total); err != nil {
+	if err := e.Rule.Check(total); err != nil {
 		return err
 	}
 	if _, ok := pools[e.Pool]; !ok && e.Pool != "" {
@@ -127,8 +134,15 @@ func (e *Endpoint[K]) checkOne(i int) error {
 		return invalid(field("StartPeriod"), "must not be negative")
 	case c.Probe == nil && (c.Unhealthy != 0 || c.Undecided != 0):
 		return invalid(field("Unhealthy"), "is only for a Probe")
+	case c.Probe == nil && c.Thresholds != Thresholds{}:
+		return invalid(field("Thresholds"), "is only for a Probe")
+	case c.Thresholds.Of == 0 && c.Thresholds != Thresholds{}:
+		return invalid(field("Thresholds"), "must have Of: the Spec of the Probe has thresholds of results in a row")
 	case c.Unhealthy != 0 && c.Unhealthy < time.Millisecond, c.Undecided != 0 && c.Undecided < time.Millisecond:
 		return invalid(field("Unhealthy"), "must be 0, or 1ms at least")
+	}
+	if problem := c.Thresholds.check(); problem != "" {
+		return invalid(field("Thresholds"), "%s", problem)
 	}
 	if problem := c.Push.check(); problem != "" {
 		return invalid(field("Push"), "%s", problem)

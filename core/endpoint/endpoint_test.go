@@ -270,7 +270,8 @@ func observe(t *testing.T, s *Set[string], key string, ok bool, n int) {
 	}
 }
 
-// As Envoy's consecutive_5xx with its defaults: five failures eject for 30 s, and the next ejection lasts 60 s.
+// As Envoy's consecutive_5xx with its defaults: five failures eject for 30 s, and the next ejection lasts 60
+// s.
 func TestConsecutiveFailuresEject(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
 		put(t, s, "a", Endpoint[string]{Checks: traffic5()})
@@ -560,6 +561,9 @@ func TestInvalidEndpointsAreRefused(t *testing.T) {
 			"Checks[0].Passive Consecutive or":    {Checks: []Check{{Name: "a", Passive: &Passive{}}}},
 			"Checks[0].Passive.UntilCheck \"b\"":  {Checks: []Check{{Name: "a", Passive: &Passive{Consecutive: 1, UntilCheck: "b"}}}},
 			"Checks[0].Unhealthy is only":         {Checks: []Check{{Name: "a", Unhealthy: time.Second, Push: &Push{TTL: 1}}}},
+			"Checks[0].Thresholds is only":        {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 1, Of: 2}, Push: &Push{TTL: 1}}}},
+			"Checks[0].Thresholds must have Of":   {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 1}, Probe: &group.Probe{Handler: h}}}},
+			"Checks[0].Thresholds Failures must":  {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 3, Of: 2}, Probe: &group.Probe{Handler: h}}}},
 			"Rule.Min is 3, and must be from 1":   {Rule: Rule{AtLeast, 3}, Checks: pushed("a", "b")},
 			"Rule.Min is only for AtLeast":        {Rule: Rule{Any, 1}, Checks: pushed("a")},
 			"Rule.Mode is 9":                      {Rule: Rule{Mode: 9}, Checks: pushed("a")},
@@ -601,6 +605,47 @@ func TestStreak(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestStatusHasRuns(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
+		h := handler(probe.Warning)
+		put(t, s, "shop", Endpoint[string]{Checks: []Check{
+			{Name: "http", Probe: &group.Probe{Handler: h, Spec: spec}},
+			{Name: "backup", Push: &Push{TTL: time.Hour, Thresholds: Thresholds{Failures: 3}}},
+			{Name: "traffic", Passive: &Passive{Consecutive: 3}},
+		}})
+		runs := func(want ...int) {
+			t.Helper()
+			synctest.Wait()
+			status, _ := s.Status("shop")
+			var got []int
+			for _, c := range status.Checks {
+				got = append(got, c.Run)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("runs %v, want %v", got, want)
+			}
+		}
+		runs(1, 0, 0)
+		results := func(r probe.Result) {
+			h.set(r)
+			time.Sleep(spec.Period)
+			if err := errors.Join(s.Report("shop", "backup", probe.Outcome{Result: r}), s.Observe("shop", "traffic", r != probe.Failure)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		results(probe.Success)
+		runs(2, 1, 0)
+		results(probe.Failure)
+		runs(1, 1, 1)
+		results(probe.Failure)
+		runs(2, 2, 2)
+		results(probe.Failure)
+		runs(3, 3, 0) // ejected
+		results(probe.Warning)
+		runs(1, 1, 0)
+	})
 }
 
 func TestShutdownEndsReaders(t *testing.T) {

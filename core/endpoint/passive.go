@@ -1,11 +1,13 @@
 package endpoint
 
 import (
+	"math"
 	"time"
 )
 
-// Passive is a check of the outcomes of real traffic, which the caller reports with [Set.Observe]. While the traffic fails,
-// the endpoint is ejected: the check fails. It succeeds again after a time, as in Envoy's outlier detection.
+// Passive is a check of the outcomes of real traffic, which the caller reports with [Set.Observe]. While the
+// traffic fails, the endpoint is ejected: the check fails. It succeeds again after a time, as in Envoy's
+// outlier detection.
 type Passive struct {
 	// Consecutive is the number of failures in a row that ejects; 0 means no such limit.
 	Consecutive int
@@ -13,11 +15,11 @@ type Passive struct {
 	Ratio  float64
 	Window time.Duration
 	Least  int
-	// Base is the time of the first ejection; each further one lasts that much longer, up to Longest. A time without an
-	// ejection as long as one makes the next one shorter again. 0 means 30 s and 300 s.
+	// Base is the time of the first ejection; each further one lasts that much longer, up to Longest. A time
+	// without an ejection as long as one makes the next one shorter again. 0 means 30 s and 300 s.
 	Base, Longest time.Duration
-	// UntilCheck ends an ejection when another check of the endpoint, which is a Probe, has succeeded in a tick that began
-	// after it, and not before.
+	// UntilCheck ends an ejection when another check of the endpoint, which is a Probe, has succeeded in a
+	// tick that began after it, and not before.
 	UntilCheck string
 }
 
@@ -41,9 +43,26 @@ func (p *Passive) check() (problem string) {
 type Pool struct {
 	// MaxEjected is the largest share that is ejected at one time; one endpoint always may be. 0 means 0.1.
 	MaxEjected float64
-	// Panic is the share of usable endpoints below which [Set.Usable] returns all of them, since their health can no longer
-	// be trusted. 0 means 0.5, and a negative share never.
+	// Panic is the share of usable endpoints below which [Set.Usable] returns all of them, since their health
+	// can no longer be trusted. 0 means 0.5, and a negative share never.
 	Panic float64
+}
+
+// pool is a pool of a set, whose mu guards it. A nil pool has no bounds.
+type pool struct {
+	Pool
+	size, ejected int
+}
+
+// allowsEjection reports whether one more ejection is allowed.
+func (p *pool) allowsEjection() bool {
+	return p == nil || p.ejected+1 <= max(1, int(math.Floor(p.MaxEjected*float64(p.size)+1e-9)))
+}
+
+func (p *pool) countEjected(by int) {
+	if p != nil {
+		p.ejected += by
+	}
 }
 
 // slots are the parts of Window in which outcomes are counted.
@@ -51,9 +70,10 @@ const slots = 10
 
 // traffic has the outcomes of a passive check.
 type traffic struct {
+	cfg      Passive
 	run      int // failures in a row
 	ejected  time.Time
-	until    time.Time // end of the ejection; zero while there is none, or while it waits for a check
+	until    time.Time // end of the ejection, unless it waits for a check; zero while there is none
 	times    int       // length of the next ejection, in Base
 	calm     time.Time // end of the last ejection
 	start    time.Time // of the slot at index now
@@ -64,7 +84,8 @@ type traffic struct {
 }
 
 // add counts an outcome. It reports whether the endpoint must be ejected.
-func (t *traffic) add(p *Passive, ok bool, at time.Time) bool {
+func (t *traffic) add(ok bool, at time.Time) bool {
+	p := &t.cfg
 	if ok {
 		t.run = 0
 	} else {
@@ -108,8 +129,8 @@ func (t *traffic) advance(width time.Duration, at time.Time) {
 }
 
 // eject begins an ejection.
-func (t *traffic) eject(p *Passive, at time.Time) {
-	base, longest := p.Base, p.Longest
+func (t *traffic) eject(at time.Time) {
+	base, longest := t.cfg.Base, t.cfg.Longest
 	if base == 0 {
 		base = 30 * time.Second
 	}
@@ -124,6 +145,16 @@ func (t *traffic) eject(p *Passive, at time.Time) {
 	t.times = int(length / base)
 	t.ejected, t.until = at, at.Add(length)
 	t.forget()
+}
+
+func (t *traffic) isEjected() bool { return !t.ejected.IsZero() }
+
+// ends returns when the ejection ends by itself; the zero time without one, and while it waits for a check.
+func (t *traffic) ends() time.Time {
+	if t.cfg.UntilCheck != "" {
+		return time.Time{}
+	}
+	return t.until
 }
 
 // restore ends an ejection.

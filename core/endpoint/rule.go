@@ -1,10 +1,13 @@
 package endpoint
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/internal/clip"
 )
 
 // Mode is how the checks of an endpoint are combined.
@@ -26,10 +29,23 @@ type Rule struct {
 	Min  int // of AtLeast: a sum of weights, at least 1
 }
 
-// Vote is the state of one check and its weight.
-type Vote struct {
+// Part is the state of one part of a thing, such as a check of an endpoint.
+type Part struct {
+	Name   string
 	State  states.State
-	Weight int // at least 1
+	Text   string // why State is not success; may be empty
+	Weight int    // 0 means 1
+}
+
+func (p *Part) weight() int { return cmp.Or(p.Weight, 1) }
+
+// Decision is the state that a [Rule] makes of parts, and the reason.
+type Decision struct {
+	State    states.State
+	Deciding []string // names of the parts whose state is State; nil for a success
+	// Reason names the first parts of Deciding with their texts, for people. It has at most [states.MaxText]
+	// bytes, and is "" for a success.
+	Reason string
 }
 
 // needed returns the weight that must pass, of checks with this total weight.
@@ -44,26 +60,43 @@ func (r Rule) needed(total int) int {
 	}
 }
 
-// Combine returns the state of an endpoint. A check passes in the states success and warning, and fails in the state
-// failure. The state is
+// Decide returns the state of a thing with these parts. A part passes in the states success and warning, and
+// fails in the state failure. The state is
 //
-//   - success if checks in the state success suffice,
-//   - warning if the checks that pass suffice only together with those that warn,
-//   - failure if the checks cannot suffice, even if all that are unknown would pass,
-//   - unknown if that depends on the checks that are unknown, or if there are no checks.
+//   - success if parts in the state success suffice,
+//   - warning if the parts that pass suffice only together with those that warn,
+//   - failure if the parts cannot suffice, even if all that are unknown would pass,
+//   - unknown if that depends on the parts that are unknown, or if there are no parts.
 //
-// So an unknown check never hides a failure that is certain, and never makes one. The checks that decide a state are in it.
-func (r Rule) Combine(votes []Vote) states.State {
+// So an unknown part never hides a failure that is certain, and never makes one. The parts that decide a
+// state are in it. Decide keeps no reference to parts, and allocates nothing for a success.
+func (r Rule) Decide(parts []Part) Decision {
+	d := Decision{State: r.combine(parts)}
+	if d.State == states.Success {
+		return d
+	}
+	for i := range parts {
+		if parts[i].State == d.State {
+			d.Deciding = append(d.Deciding, parts[i].Name)
+		}
+	}
+	d.Reason = explain(parts, d.State, len(d.Deciding))
+	return d
+}
+
+// combine returns the state of [Rule.Decide].
+func (r Rule) combine(parts []Part) states.State {
 	var success, warning, unknown, total int
-	for _, v := range votes {
-		total += v.Weight
-		switch v.State {
+	for i := range parts {
+		weight := parts[i].weight()
+		total += weight
+		switch parts[i].State {
 		case states.Success:
-			success += v.Weight
+			success += weight
 		case states.Warning:
-			warning += v.Weight
+			warning += weight
 		case states.Unknown:
-			unknown += v.Weight
+			unknown += weight
 		}
 	}
 	needed := r.needed(total)
@@ -81,7 +114,48 @@ func (r Rule) Combine(votes []Vote) states.State {
 	}
 }
 
-func (r Rule) check(total int) error {
+// maxExplained is the maximum number of parts that a reason names.
+const maxExplained = 5
+
+var verbs = [...]string{states.Unknown: "are unknown", states.Success: "succeed", states.Warning: "warn", states.Failure: "fail"}
+
+// explain returns the reason of a state in which n of the parts are. Long texts of several parts are
+// shortened alike.
+func explain(parts []Part, state states.State, n int) string {
+	if n == 0 {
+		return ""
+	}
+	var b strings.Builder
+	more := ""
+	if len(parts) > 1 {
+		fmt.Fprintf(&b, "%d of %d checks %s: ", n, len(parts), verbs[state])
+	}
+	if n > maxExplained {
+		more = fmt.Sprintf("; and %d more", n-maxExplained)
+	}
+	shown := min(n, maxExplained)
+	most := (states.MaxText - b.Len() - len(more) - (shown-1)*len("; ")) / shown
+	for i := range parts {
+		p := &parts[i]
+		if p.State != state {
+			continue
+		}
+		text := p.Name
+		if p.Text != "" {
+			text += ": " + p.Text
+		}
+		b.WriteString(clip.Text(text, most))
+		if shown--; shown == 0 {
+			break
+		}
+		b.WriteString("; ")
+	}
+	return b.String() + more
+}
+
+// Check returns an error if the rule is not valid for parts with this total weight: a [*group.FieldError]
+// about Rule.Mode or Rule.Min.
+func (r Rule) Check(total int) error {
 	switch {
 	case r.Mode > AtLeast:
 		return &group.FieldError{Field: "Rule.Mode", Problem: fmt.Sprintf("is %d, and no mode", r.Mode)}

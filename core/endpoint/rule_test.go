@@ -1,7 +1,11 @@
 package endpoint
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/daeace23/prober/core/states"
 )
@@ -10,7 +14,7 @@ func TestCombine(t *testing.T) {
 	const s, w, f, u = states.Success, states.Warning, states.Failure, states.Unknown
 	for name, c := range map[string]struct {
 		rule  Rule
-		votes []states.State
+		parts []states.State
 		want  states.State
 	}{
 		"all, no checks":                          {Rule{}, nil, u},
@@ -31,23 +35,23 @@ func TestCombine(t *testing.T) {
 		"1 of 3, one failure and two unknown":     {Rule{AtLeast, 1}, []states.State{f, u, u}, u},
 		"2 of 3, two successes beside an unknown": {Rule{AtLeast, 2}, []states.State{s, s, u}, s},
 	} {
-		votes := make([]Vote, len(c.votes))
-		for i, v := range c.votes {
-			votes[i] = Vote{v, 1}
+		parts := make([]Part, len(c.parts))
+		for i, state := range c.parts {
+			parts[i].State = state
 		}
-		if got := c.rule.Combine(votes); got != c.want {
+		if got := c.rule.Decide(parts).State; got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
 }
 
 // naive tries every outcome of the unknown checks, and treats warnings as successes or not.
-func naive(needed int, votes []Vote) states.State {
+func naive(needed int, parts []Part) states.State {
 	certain := func(warningsPass bool) (passes, fails bool) {
 		passes, fails = true, true
 		var unknown []int
 		base := 0
-		for i, v := range votes {
+		for i, v := range parts {
 			switch v.State {
 			case states.Success:
 				base += v.Weight
@@ -63,7 +67,7 @@ func naive(needed int, votes []Vote) states.State {
 			sum := base
 			for k, i := range unknown {
 				if set&(1<<k) != 0 {
-					sum += votes[i].Weight
+					sum += parts[i].Weight
 				}
 			}
 			if sum >= needed {
@@ -94,11 +98,11 @@ func FuzzCombine(f *testing.F) {
 		if len(bytes) == 0 || len(bytes) > 8 {
 			return
 		}
-		var votes []Vote
+		var parts []Part
 		total := 0
-		for _, b := range bytes {
-			v := Vote{states.State(b & 3), 1 + int(b>>2&3)}
-			votes, total = append(votes, v), total+v.Weight
+		for i, b := range bytes {
+			p := Part{Name: string(rune('a' + i)), State: states.State(b & 3), Weight: 1 + int(b>>2&3)}
+			parts, total = append(parts, p), total+p.Weight
 		}
 		rule := Rule{Mode: Mode(mode % 3)}
 		needed := total
@@ -109,19 +113,77 @@ func FuzzCombine(f *testing.F) {
 			rule.Min = 1 + int(least)%total
 			needed = rule.Min
 		}
-		if err := rule.check(total); err != nil {
+		if err := rule.Check(total); err != nil {
 			t.Fatal(err)
 		}
-		got := rule.Combine(votes)
-		if want := naive(needed, votes); got != want {
-			t.Fatalf("%+v of %v: got %v, want %v", rule, votes, got, want)
+		got := rule.Decide(parts)
+		if want := naive(needed, parts); got.State != want {
+			t.Fatalf("%+v of %v: got %v, want %v", rule, parts, got.State, want)
 		}
-		decides := false
-		for _, v := range votes {
-			decides = decides || v.State == got
+		var decide []string
+		for _, p := range parts {
+			if p.State == got.State {
+				decide = append(decide, p.Name)
+			}
 		}
-		if !decides {
-			t.Fatalf("%+v of %v: no check decides %v", rule, votes, got)
+		if len(decide) == 0 {
+			t.Fatalf("%+v of %v: no part decides %v", rule, parts, got.State)
+		}
+		if got.State == states.Success {
+			decide = nil
+		}
+		if !slices.Equal(got.Deciding, decide) || (got.Reason == "") != (decide == nil) {
+			t.Fatalf("%+v of %v: %v decide (%s), want %v", rule, parts, got.Deciding, got.Reason, decide)
 		}
 	})
+}
+
+func TestReasonNamesDecidingParts(t *testing.T) {
+	part := func(name string, s states.State, text string) Part { return Part{Name: name, State: s, Text: text} }
+	for want, parts := range map[string][]Part{
+		"":                                  {part("a", states.Success, "")},
+		"a: timeout":                        {part("a", states.Failure, "timeout")},
+		"a":                                 {part("a", states.Unknown, "")},
+		"1 of 2 checks warn: b: slow":       {part("a", states.Success, ""), part("b", states.Warning, "slow")},
+		"2 of 3 checks fail: a: refused; c": {part("a", states.Failure, "refused"), part("b", states.Unknown, "?"), part("c", states.Failure, "")},
+		"6 of 7 checks are unknown: a; b; c; d; e; and 1 more": {
+			part("a", states.Unknown, ""), part("b", states.Unknown, ""), part("w", states.Success, ""), part("c", states.Unknown, ""),
+			part("d", states.Unknown, ""), part("e", states.Unknown, ""), part("f", states.Unknown, ""),
+		},
+	} {
+		if got := (Rule{}).Decide(parts).Reason; got != want {
+			t.Errorf("got the reason %q, want %q", got, want)
+		}
+	}
+	if d := (Rule{}).Decide(nil); d.State != states.Unknown || d.Reason != "" {
+		t.Errorf("no parts are %+v", d)
+	}
+}
+
+func TestReasonIsBounded(t *testing.T) {
+	long := strings.Repeat("é", states.MaxText)
+	for n := 1; n <= MaxChecks; n++ {
+		var parts []Part
+		for i := range n {
+			parts = append(parts, Part{Name: fmt.Sprintf("check%02d", i), State: states.Failure, Text: long})
+		}
+		d := Rule{}.Decide(parts)
+		if len(d.Reason) > states.MaxText || len(d.Reason) < states.MaxText-50 || !utf8.ValidString(d.Reason) || len(d.Deciding) != n {
+			t.Errorf("%d checks: %d bytes, %d deciding: %s", n, len(d.Reason), len(d.Deciding), d.Reason)
+		}
+		for i := range min(n, 5) {
+			if !strings.Contains(d.Reason, parts[i].Name+": é") {
+				t.Errorf("%d checks: the reason lacks %s: %s", n, parts[i].Name, d.Reason)
+			}
+		}
+		if n > 5 && !strings.HasSuffix(d.Reason, fmt.Sprintf("; and %d more", n-5)) {
+			t.Errorf("%d checks: %s", n, d.Reason)
+		}
+	}
+	for i := range 2 {
+		huge := []Part{{Name: long, State: states.Failure}, {Name: "b", State: states.Failure}}[:i+1]
+		if d := (Rule{}).Decide(huge); len(d.Reason) > states.MaxText {
+			t.Errorf("a long name makes a reason of %d bytes", len(d.Reason))
+		}
+	}
 }

@@ -66,7 +66,7 @@ func (g *Group[K]) Explain(id ID[K]) (Explanation, bool) {
 // decided returns the decision of the tick.
 func (t *TickTrace) decided() *explain.Tick {
 	return &explain.Tick{
-		HostTrouble: t.Reason.OfHost(), Result: t.Result, Error: t.Error != "", Counted: t.Counted, Run: t.Run, Threshold: t.Threshold,
+		HostTrouble: t.Reason.OfHost(), Dependency: t.Reason == probe.ReasonDependency, Result: t.Result, Error: t.Error != "", Counted: t.Counted, Run: t.Run, Threshold: t.Threshold,
 		As: t.CountedAs, Before: t.Before.Word(), After: t.After.Word(),
 	}
 }

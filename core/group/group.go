@@ -144,7 +144,7 @@ type Group[K comparable] struct {
 
 type inner[K comparable] = seam.Hidden[hidden[K]]
 
-// hidden has the methods of a group that only package manager calls.
+// hidden has the methods of a group that only packages of core call.
 type hidden[K comparable] struct{ group *Group[K] }
 
 // Current returns a probe and its version, for Replace.
@@ -173,6 +173,12 @@ func (h *hidden[K]) UsePodTerms() { h.group.pods = true }
 
 // Nudge makes a probe tick now if it has made no attempt yet; see engine.Worker.Nudge.
 func (h *hidden[K]) Nudge(id ID[K]) error { return h.group.with(id, (*engine.Worker).Nudge) }
+
+// Checked returns p with the defaults of its spec, or the error of Add and Update about a field of it.
+func (h *hidden[K]) Checked(key K, p Probe) (Probe, error) { return checked(key, p) }
+
+// Equal reports whether Update with b would do nothing if a is the present probe.
+func (h *hidden[K]) Equal(a, b *Probe) bool { return a.equal(b) }
 
 // keyEntries has the probes of one key. It uses a list, because for a few probes that is smaller than a
 // map, and as fast.

@@ -43,6 +43,13 @@ func (s State) String() string {
 // MarshalText implements [encoding.TextMarshaler] with [State.String].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText implements [encoding.TextUnmarshaler]. A word that it does not know, as of a newer version, is
+// Unknown.
+func (s *State) UnmarshalText(text []byte) error {
+	*s = State(max(0, slices.Index(words[:], string(text))))
+	return nil
+}
+
 // Status is the state of a probe at one time. It is the zero value before the first [Change] of the probe.
 type Status struct {
 	State State

@@ -141,7 +141,7 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/loopback": {
 		ours: []string{"probe", "plugin", "internal/abi", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/web"},
 	},
-	"pods":               {ours: []string{"core/declared", "core/manager", "core/states", "handlers/netns", "metrics/agentmetrics"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods":               {ours: []string{"probe", "core/declared", "core/manager", "core/states", "handlers/netns", "metrics/agentmetrics"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/internal/hook": {ours: []string{"internal/httpget", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/queue":    {others: []string{"k8s.io/apimachinery/pkg/types"}},
 	"pods/kube": {
@@ -190,7 +190,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"config": {
-		ours: []string{"probe", "plugin", "internal/yamlpos"},
+		ours: []string{"probe", "plugin", "core/endpoint", "internal/yamlpos"},
 	},
 	"agent/access": {
 		ours:   []string{"internal/ownership", "internal/regular", "internal/pace", "internal/clip"},
@@ -228,7 +228,15 @@ var packages = map[string]struct {
 	},
 	"agent/hostwatch": {ours: []string{"probe", "core/worker", "internal/joined"}},
 	"agent/statelock": {ours: []string{"internal/ownership"}},
-	"agent/uplink":    {ours: []string{"probe", "config", "core/manager", "pods/targets"}, others: []string{"k8s.io/apimachinery/pkg/types"}},
+	"agent/push": {
+		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/ownership", "internal/regular", "internal/yamlpos", "probe"},
+		others: []string{"k8s.io/apimachinery/pkg/types"},
+	},
+	"agent/endpoints": {
+		ours:   []string{"config", "core/declared", "core/endpoint", "core/manager", "core/results", "core/states", "pods/targets", "probe"},
+		others: []string{"k8s.io/apimachinery/pkg/types"},
+	},
+	"agent/depend": {ours: []string{"probe", "config", "core/manager", "internal/clip", "pods/targets"}, others: []string{"k8s.io/apimachinery/pkg/types"}},
 	"agent/stream": {
 		ours:   []string{"probe", "agent/api", "agent/events", "agent/secrets", "core/manager", "core/worker", "internal/clip", "internal/explain", "pods"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
@@ -243,7 +251,7 @@ var packages = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "agent/uplink", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/marked", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/depend", "agent/endpoints", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/push", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/marked", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

@@ -74,8 +74,8 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 			return pods.Source{}, err
 		}
 		policy = cmp.Or(file.Kubernetes, policy)
-		if len(file.Targets) > 0 {
-			host.Logger.Warn("prober node does not probe the targets of prober.yaml; prober run does", "file", o.ConfigFile)
+		if len(file.Targets)+len(file.Push)+len(file.Endpoints) > 0 {
+			host.Logger.Warn("prober node does not probe the targets, pushes and endpoints of prober.yaml; prober run does", "file", o.ConfigFile)
 		}
 	}
 	client, err := api.New(api.Config{

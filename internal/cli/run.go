@@ -67,18 +67,21 @@ func (m *manifests) newPodSource(env *command.Env, agentConfig *agent.Config, sy
 		cfg := local.Config{
 			Runner: runner, RestartBackoff: backoff, StateDir: agentConfig.StateDir, Empty: checking || agentConfig.BlackboxConfig != "",
 		}
+		var generated *targets.Source
 		if agentConfig.ConfigFile != "" {
-			cfg.Generator = targets.New(targets.Config{
+			generated = targets.New(targets.Config{
 				ConfigFile: agentConfig.ConfigFile, Logger: host.Logger, PollInterval: host.PollInterval, Mark: host.Mark, Offline: checking,
+				BindCheck: host.BindCheck,
 			})
+			cfg.Generator = generated
 		}
 		manifests := &manifest.Source{Paths: m.paths, Stdin: env.Stdin, AllowUnsupported: m.allowUnsupported, System: system}
 		source, err := local.NewPodSource(ctx, manifests, cfg, host)
 		if err != nil {
 			return pods.Source{}, err
 		}
-		if len(m.paths) == 0 && !cfg.Empty && len(source.Targets().Sources) == 0 {
-			return pods.Source{}, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", agentConfig.ConfigFile)
+		if len(m.paths) == 0 && !cfg.Empty && generated.Empty() {
+			return pods.Source{}, fmt.Errorf("%s: there is nothing to probe: it has no targets, pushes or endpoints, and -f is not set", agentConfig.ConfigFile)
 		}
 		runner.Environment, runner.User = source.Environment, source.User
 		return source.ForAgent(), nil

@@ -90,6 +90,7 @@ const blockPreamble = `package blocks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -106,6 +107,7 @@ import (
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -134,6 +136,7 @@ var (
 	registry handlers.Registry
 	host     *wasm.Host
 	g        *group.Group[string]
+	set      *endpoint.Set[string]
 	m        *manager.Manager
 	tcp      *tcpprobe.Handler
 	backlog  probe.Handler

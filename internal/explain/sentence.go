@@ -29,6 +29,7 @@ type Tick struct {
 	Result      probe.Result
 	Error       bool // the attempts returned errors
 	HostTrouble bool // the errors are faults of the agent's own host
+	Dependency  bool // the target failed while something on which it depends fails
 	Counted     bool
 	As          string // the result that it counted as
 	Run         int    // consecutive equal results, including this one
@@ -55,6 +56,8 @@ func (d *Decision) Sentence(now time.Time) string {
 		return d.counted() + d.next(now)
 	case d.Last.HostTrouble:
 		return fmt.Sprintf("the agent's own host had trouble, so that the tick does not count: the result stays %s%s", d.Decided, d.next(now))
+	case d.Last.Dependency:
+		return fmt.Sprintf("something on which the target depends fails, so that the tick does not count: the result stays %s%s", d.Decided, d.next(now))
 	default:
 		return fmt.Sprintf("the tick ended in an error, which does not count (errorPolicy: discard): the result stays %s%s", d.Decided, d.next(now))
 	}

@@ -70,6 +70,7 @@ func TestSentence(t *testing.T) {
 			"the error counts as a failure (errorPolicy: failure): 1 of 3 failures: the result stays success; 2 more make it failure, which restarts the container" + next},
 		"error":        {of(probe.Readiness, "failure", &explain.Tick{Error: true}), "the tick ended in an error, which does not count (errorPolicy: discard): the result stays failure" + next},
 		"host trouble": {of(probe.Readiness, "success", &explain.Tick{Error: true, HostTrouble: true}), "the agent's own host had trouble, so that the tick does not count: the result stays success" + next},
+		"dependency":   {of(probe.Readiness, "success", &explain.Tick{Error: true, Dependency: true}), "something on which the target depends fails, so that the tick does not count: the result stays success" + next},
 		"no tick yet":  {of(probe.Readiness, "failure", nil), "no attempt yet: the result is failure until one success makes it success, which makes the container ready" + next},
 		"no slot":      {skipped("no_slot"), "the last tick was skipped, since the handler had no free slot, or its process was starting again: the result stays success" + next},
 		"busy":         {skipped("busy"), "the last tick was skipped, since the tick before it was still under way: the result stays success" + next},

@@ -60,6 +60,28 @@ var (
 	checkTexts = media{"text/plain", "\"ok\", or a line for each check."}
 )
 
+// The parameters of reports to pushes.
+var (
+	reportResult  = parameter{name: "result", about: "The result; success by default.", values: []string{"success", "warning", "failure", "unknown"}}
+	reportMessage = parameter{name: "message", about: "What happened, of which 1 KiB is kept."}
+)
+
+// pushOperation returns a request with a report whose path has a token. below is the rest of the path.
+func pushOperation(method, id, below string) operation {
+	o := operation{
+		method: method, path: "/push/{token}" + below, id: id, tag: "actions",
+		summary: "Report a result to the push of a token, without other credentials. The parameters are also those of Uptime Kuma: status=up or down, msg, ping.",
+		query:   []parameter{reportResult, reportMessage}, answer: plain, codes: []int{400, 404, 503},
+	}
+	if below != "" {
+		o.summary = "As /push/{token}; `what` is start, fail, log or an exit code, as at healthchecks.io."
+	}
+	if method == "post" {
+		o.body = plain
+	}
+	return o
+}
+
 // operations are what an agent serves, but for /debug/. A test of package agent compares it with the
 // paths that an agent has.
 var operations = []operation{
@@ -91,6 +113,14 @@ var operations = []operation{
 			{name: "group", about: "Only of this group."}, namespace, pod, {name: "state", about: "Only in this state.", values: []string{"probed", "dropped", "gone"}}, limit, goOn,
 		},
 		answer: api.TargetList{}, codes: []int{400, 503},
+	},
+	{
+		method: "get", path: "/api/v1/endpoints", id: "listEndpoints", tag: "state", summary: "List the endpoints of prober.yaml with their checks, and its pushes.",
+		query: []parameter{
+			namespace, {name: "name", about: "Only of this name."}, {name: "type", about: "Only of this type.", values: []string{api.TypeEndpoint, api.TypePush}},
+			{name: "state", about: "Only in this state.", values: []string{"success", "warning", "failure", "unknown"}}, limit, goOn,
+		},
+		answer: api.EndpointList{}, codes: []int{400, 503},
 	},
 	{
 		method: "get", path: oneProbe + "/explain", id: "explainProbe", tag: "state",
@@ -158,6 +188,18 @@ var operations = []operation{
 		method: "post", path: "/-/reload", id: "reload", tag: "actions",
 		summary: "Read all files again, and wait until they are applied or refused.", answer: media{}, codes: []int{500},
 	},
+	{
+		method: "post", path: "/api/v1/push/{name}", id: "reportPush", tag: "actions", summary: "Report a result to a push. The body is the message if the query has none.",
+		query: []parameter{reportResult, reportMessage, {name: "started", about: "Whether a run has begun whose report will follow.", values: []string{"true", "false"}}},
+		body:  plain, answer: api.PushReply{}, codes: []int{400, 404, 503},
+	},
+	{
+		method: "post", path: "/api/v1/push", id: "reportLines", tag: "actions",
+		summary: "Report results to pushes. Each line of the body is `[HOST<TAB>]NAME<TAB>CODE<TAB>OUTPUT`, as send_nsca reads them; CODE is 0 to 3.",
+		body:    plain, answer: api.PushReply{}, codes: []int{400, 413, 503},
+	},
+	pushOperation("get", "pushByToken", ""), pushOperation("post", "postByToken", ""),
+	pushOperation("get", "pushEndByToken", "/{what}"), pushOperation("post", "postEndByToken", "/{what}"),
 	{
 		method: "get", path: "/metrics", id: "metrics", tag: "monitoring", summary: "Show the metrics, in the format that is asked for.",
 		answer: media{"text/plain", "Prometheus' text format, or OpenMetrics."},

@@ -39,6 +39,18 @@ var proberYAML = []section{
 		{"credentials[].serverName", "name in the server's certificate", "the host that is dialed"},
 		{"credentials[].insecure", "accept any certificate of the server", ""},
 	}},
+	{"endpoints", "Combines several checks into the state of one thing.", []field{
+		{"endpoints[].name", "name, at most 40 characters, which is also the name of its pod. Groups of targets, pushes and endpoints have different names", ""},
+		{"endpoints[].namespace", "namespace of its pod", ""},
+		{"endpoints[].labels", "labels of its pod", ""},
+		{"endpoints[].dependsOn", "names of groups. While all targets of one of them fail, targets of this group that fail are `unknown`, and nobody is notified", "none"},
+		{"endpoints[].all", "checks that must all pass: names of groups of targets, pushes and endpoints, `NAMESPACE/POD`, or `NAMESPACE/POD/CONTAINER/KIND`. Each target of a group is a check", ""},
+		{"endpoints[].any", "checks of which one must pass, in place of `all`", ""},
+		{"endpoints[].atLeast", "checks of which some must pass, in place of `all`", ""},
+		{"endpoints[].atLeast.min", "number of checks that must pass, or the sum of their weights", ""},
+		{"endpoints[].atLeast.of[].check", "name of a check, which may also stand alone in the list", ""},
+		{"endpoints[].atLeast.of[].weight", "its weight", "`1`"},
+	}},
 	{"handlers", "Bounds the attempts of a built-in handler. Plugins have `limits.instances`.", []field{
 		{"handlers[].name", "`exec`, `grpc`, `http` or `tcp`", ""},
 		{"handlers[].maxInFlight", "attempts of all its probes at one time", "any number"},
@@ -145,6 +157,20 @@ var proberYAML = []section{
 		{"plugins[].promoteAfter.ticks", "after so many comparisons", ""},
 		{"plugins[].promoteAfter.agreement", "if at least this share of them agreed, such as `0.99`", "`1`"},
 	}},
+	{"push", "Checks to which others report results.", []field{
+		{"push[].name", "name, at most 40 characters, which is also the name of its pod", ""},
+		{"push[].namespace", "namespace of its pod", ""},
+		{"push[].labels", "labels of its pod", ""},
+		{"push[].dependsOn", "names of groups. While all targets of one of them fail, targets of this group that fail are `unknown`, and nobody is notified", "none"},
+		{"push[].tokenFile", "file with the TOKEN of `POST /push/TOKEN`, mode 0600: 16 to 128 letters, digits, `-` and `_`. It is read again by a reload", "only with the agent's credentials"},
+		{"push[].ttl", "time after a report, or after the start, in which the next report must come", ""},
+		{"push[].schedule", "when reports are due, in the five fields of a crontab or as `@daily`; in place of `ttl`", ""},
+		{"push[].timeZone", "time zone of `schedule`, such as `Europe/Riga`", "`UTC`"},
+		{"push[].grace", "how late a report may be", "`0s`"},
+		{"push[].maxRun", "time in which a report must follow the start of a run", "no limit"},
+		{"push[].successThreshold", "successes in a row that end a failure", "`1`"},
+		{"push[].failureThreshold", "failures in a row that are a failure. A missing report is one at once", "`1`"},
+	}},
 	{"secrets", "What manifests may refer to.", []field{
 		{"secrets.allow", "what `${file:PATH}` and `${env:NAME}` may name: `file:` and a path, or `env:` and a name. `*` matches all but a slash", "none"},
 	}},
@@ -155,6 +181,7 @@ var proberYAML = []section{
 		{"targets[].probe", "its own probe, in place of a module", ""},
 		{"targets[].kind", "`readiness`, `liveness` or `startup`", ""},
 		{"targets[].labels", "labels of all its targets. A target's own labels replace them", ""},
+		{"targets[].dependsOn", "names of groups. While all targets of one of them fail, targets of this group that fail are `unknown`, and nobody is notified", "none"},
 		{"targets[].static", "`HOST`, `HOST:PORT`, `[IPV6]:PORT`, or a URL for an HTTP probe or a plugin with `url` in its config", ""},
 		{"targets[].file", "files in the format of Prometheus' `file_sd`; `*` and `?` are patterns", ""},
 		{"targets[].http[].url", "service that lists targets as Prometheus' `http_sd` does", ""},
@@ -213,6 +240,10 @@ notify:
   - {name: exec, exec: {command: [/bin/true]}}
   - {name: mail, mail: {to: [a@example.org], from: a@example.org, smarthost: "127.0.0.1:25"}}
 otlp: {endpoint: http://127.0.0.1}
+push:
+- {name: push, ttl: 1h}
+endpoints:
+- {name: endpoint, all: [push]}
 targets:
 - name: all
   probe: {tcpSocket: {port: 80}}
@@ -249,7 +280,7 @@ func proberYAMLPage() (string, error) {
 var set = map[string]bool{
 	"notify.receivers[].name": true, "notify.receivers[].webhook.url": true, "notify.receivers[].exec.command": true, "notify.receivers[].mail.to": true,
 	"notify.receivers[].mail.from": true, "notify.receivers[].mail.smarthost": true, "otlp.endpoint": true, "targets[].name": true, "targets[].http[].url": true,
-	"targets[].dns[].srv": true, "targets[].command[].run": true,
+	"targets[].dns[].srv": true, "push[].name": true, "push[].ttl": true, "endpoints[].name": true, "endpoints[].all": true, "targets[].command[].run": true,
 }
 
 // defaultOf returns the value that a field of the sample has without being set, or "".

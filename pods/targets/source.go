@@ -15,6 +15,7 @@ import (
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/filestamp"
 	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/probe"
 )
 
 const (
@@ -32,6 +33,9 @@ type Config struct {
 	PollInterval time.Duration // between two checks of files
 	Mark         string        // an environment variable of commands; see pods.Host
 
+	// BindCheck is the field of [pods.Host]; nil: pushes and endpoints are ignored.
+	BindCheck func(handler, name string) (probe.Handler, error)
+
 	// Offline reads files only, and queries no service, name server or command. Then Generate returns an error for
 	// each list that cannot be read, and for each target that is dropped for another reason than a rule.
 	Offline bool
@@ -48,6 +52,8 @@ type Source struct {
 	err      error      // error of its targets
 	read     []compiled // groups that are not checked yet; nil: none
 	groups   []compiled // the last good groups
+	added    []check    // read with read
+	checks   []check    // the last good ones
 	checked  map[*group]bool
 	fetchers map[string]*fetcher           // by key
 	cancels  map[string]context.CancelFunc // of running fetchers, by key
@@ -103,7 +109,8 @@ func (s *Source) Generate(ctx context.Context, all bool, others []*declared.Pod,
 			l.lists, l.fetchers = append(l.lists, list{g.group, spec.label, items}), append(l.fetchers, f)
 		}
 	}
-	l.result = build(l.lists, s.before, takenBy(others))
+	checks := podsOf(s.checks)
+	l.result = build(l.lists, s.before, takenBy(slices.Concat(others, checks)))
 	if s.cfg.Offline {
 		if err := l.problems(); err != nil {
 			return nil, err
@@ -115,7 +122,14 @@ func (s *Source) Generate(ctx context.Context, all bool, others []*declared.Pod,
 	l.result.targets = l.targets[:listed]
 	s.before = l.result
 	s.latest.Store(l)
-	return l.result.pods, nil
+	return slices.Concat(checks, l.result.pods), nil
+}
+
+// Empty reports whether the last good prober.yaml has neither targets nor checks.
+func (s *Source) Empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.groups)+len(s.checks) == 0
 }
 
 // takenBy returns the names of pods.
@@ -148,7 +162,9 @@ func (s *Source) readLocked(all bool) error {
 		s.read, s.err = nil, nil // they belong to earlier contents
 		return nil
 	}
-	s.read, s.err = compile(s.cfg.ConfigFile, cfg, s.groups)
+	if s.read, s.err = compile(s.cfg.ConfigFile, cfg, s.groups); s.err == nil && s.cfg.BindCheck != nil {
+		s.added = checksOf(cfg, s.checks, s.cfg.BindCheck)
+	}
 	return s.err
 }
 
@@ -169,12 +185,12 @@ func (s *Source) checkLocked(all bool, others []*declared.Pod, check func(*decla
 	if err := s.readLocked(all); err != nil {
 		return err
 	}
-	groups := s.groups
+	groups, checks := s.groups, s.checks
 	if s.read != nil {
-		groups = s.read
+		groups, checks = s.read, s.added
 	}
 	checked := make(map[*group]bool)
-	var errs []error
+	errs := []error{checkErrors(s.cfg.ConfigFile, checks, takenBy(others))}
 	for _, g := range groups {
 		if !s.checked[g.group] || all {
 			for _, w := range g.warnings(s.cfg.ConfigFile) {
@@ -188,12 +204,12 @@ func (s *Source) checkLocked(all bool, others []*declared.Pod, check func(*decla
 		checked[g.group] = true
 	}
 	if !s.cfg.Offline && (all || s.read != nil) { // offline, build reports them in the order of all lists
-		errs = append(errs, static(groups, takenBy(others)))
+		errs = append(errs, static(groups, takenBy(slices.Concat(others, podsOf(checks)))))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	s.groups, s.read, s.checked = groups, nil, checked
+	s.groups, s.checks, s.read, s.checked = groups, checks, nil, checked
 	return nil
 }
 

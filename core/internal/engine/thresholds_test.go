@@ -229,6 +229,16 @@ func TestOutcomes(t *testing.T) {
 			r.wantCached(initial(kind))
 		}
 	})
+	for name, compat := range map[string]probe.Compat{"": 0, ", also with CompatHostTrouble": probe.CompatHostTrouble} {
+		each(t, "failure of a dependency decides nothing, and is not retried"+name, func(t *testing.T, kind probe.Kind) {
+			r := newRig(t, kind, probetest.Error(&probe.Error{Reason: probe.ReasonDependency, Err: errBoom}))
+			r.cfg.Spec.ErrorPolicy = probe.CountAsFailure
+			r.shared.Compat = compat
+			r.run()
+			r.wantCached(initial(kind))
+			r.wantCalls(1)
+		})
+	}
 	each(t, "#79 error is a Failure with CountAsFailure", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind, boom)
 		r.cfg.Spec.ErrorPolicy = probe.CountAsFailure

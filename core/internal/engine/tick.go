@@ -170,10 +170,11 @@ func (w *Worker) attempts(r *runner, in *inputs, t *worker.Tick) {
 	}
 }
 
-// retries reports whether an immediate retry after err may succeed. It cannot without a slot. On a host
-// without free processor time it would make things worse.
+// retries reports whether an immediate retry after err may succeed. It cannot without a slot, or while a
+// dependency fails. On a host without free processor time it would make things worse.
 func retries(err error) bool {
-	return !errors.Is(err, probe.ErrNoSlot) && probe.ReasonOf(err) != probe.ReasonHostStall
+	reason := probe.ReasonOf(err)
+	return !errors.Is(err, probe.ErrNoSlot) && reason != probe.ReasonHostStall && reason != probe.ReasonDependency
 }
 
 // skips reports whether err is a panic that skips the tick, as in the kubelet.
@@ -284,7 +285,7 @@ func (w *Worker) countLocked(t *worker.Tick) {
 
 // countsAsFailure reports whether err counts as a Failure by errorPolicy: failure.
 func (w *Worker) countsAsFailure(spec probe.Spec, err error) bool {
-	return spec.ErrorPolicy == probe.CountAsFailure &&
+	return spec.ErrorPolicy == probe.CountAsFailure && probe.ReasonOf(err) != probe.ReasonDependency &&
 		(w.shared.Compat.Has(probe.CompatHostTrouble) || !probe.IsHostTrouble(err))
 }
 

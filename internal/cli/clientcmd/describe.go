@@ -45,12 +45,43 @@ func describe(ctx context.Context, env *command.Env, c *client.Client, s *select
 			return err
 		}
 	}
+	if err := describeChecks(ctx, env, c, probes); err != nil {
+		return err
+	}
 	of := find("events")
 	if len(events) == 0 {
 		return nil
 	}
 	fmt.Fprintln(env.Stdout, "\nEvents of the pod:")
 	return (&table{of: of, out: env.Stdout}).write(true, events)
+}
+
+// describeChecks shows the checks of the endpoints among probes.
+func describeChecks(ctx context.Context, env *command.Env, c *client.Client, probes []api.ProbeStatus) error {
+	for i := range probes {
+		p := &probes[i]
+		if p.Handler != api.TypeEndpoint || p.Container != api.TypeEndpoint {
+			continue
+		}
+		all, err := c.Endpoints(ctx, client.EndpointFilter{Namespace: p.Namespace, Name: p.Pod, Type: api.TypeEndpoint})
+		if err != nil {
+			return remote.Failed(err)
+		}
+		for _, e := range all {
+			fmt.Fprintf(env.Stdout, "\nChecks (%s must pass):\n", line(e.Rule))
+			w := tabwriter.NewWriter(env.Stdout, 0, 4, 2, ' ', 0)
+			for _, check := range e.Checks {
+				fmt.Fprintf(w, "  %s\t%s\t%s\n", line(check.Name), check.State, line(check.Cause))
+			}
+			for _, name := range e.Missing {
+				fmt.Fprintf(w, "  %s\tmissing\tthere is no such probe\n", line(name))
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // shownTicks is the number of ticks of the history that are shown.

@@ -27,7 +27,7 @@ const (
 // newGet returns the command get, with a subcommand for each kind of objects.
 func newGet(env *command.Env) *cobra.Command {
 	var agent remote.Flags
-	get := command.Folder("get", "Show probes, pods, events, targets, plugins or notifications of a running agent")
+	get := command.Folder("get", "Show probes, pods, events, targets, endpoints, plugins or notifications of a running agent")
 	get.Long = "Get shows the objects of a running agent, in tables like kubectl's, or as JSON or YAML.\n\n" +
 		"Exit code 0, 1 if an object was not found, 3 if the agent does not respond, 64 wrong usage."
 	get.Example = "  prober get probes --state failure\n  prober get events -w"

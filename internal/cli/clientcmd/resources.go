@@ -44,14 +44,7 @@ func resources() []*resource {
 			},
 			namespaced: true, event: "event", head: listHead{"EventList", "v1"}, list: listEvents, decode: decodeEvent,
 		},
-		{
-			name: "targets", aliases: []string{"target"}, short: "Show targets of prober.yaml, and why some are not probed", args: "[POD|NAME|ADDRESS]...",
-			example: "  prober get targets --state dropped\n  prober get targets 10.0.0.7:8080 -o wide\n  prober get targets --group shop-web -o name",
-			columns: []column{
-				{head: "GROUP"}, {head: "NAME"}, {head: "ADDRESS"}, {head: "STATE"}, {head: "POD"}, {"SOURCE", true}, {"LABELS", true}, {head: "REASON"},
-			},
-			list: listTargets,
-		},
+		targetResource(), endpointResource(),
 		{
 			name: "plugins", aliases: []string{"plugin"}, short: "Show plugins and their running versions", args: "[NAME]...",
 			example: "  prober get plugins -o wide",
@@ -70,6 +63,28 @@ func resources() []*resource {
 			},
 			list: listNotifications,
 		},
+	}
+}
+
+func targetResource() *resource {
+	return &resource{
+		name: "targets", aliases: []string{"target"}, short: "Show targets of prober.yaml, and why some are not probed", args: "[POD|NAME|ADDRESS]...",
+		example: "  prober get targets --state dropped\n  prober get targets 10.0.0.7:8080 -o wide\n  prober get targets --group shop-web -o name",
+		columns: []column{
+			{head: "GROUP"}, {head: "NAME"}, {head: "ADDRESS"}, {head: "STATE"}, {head: "POD"}, {"SOURCE", true}, {"LABELS", true}, {head: "REASON"},
+		},
+		list: listTargets,
+	}
+}
+
+func endpointResource() *resource {
+	return &resource{
+		name: "endpoints", aliases: []string{"endpoint", "ep"}, short: "Show endpoints of prober.yaml with their checks, and pushes", args: "[NAME]...",
+		example: "  prober get endpoints --state failure\n  prober get endpoints shop -o wide\n  prober get endpoints --type push",
+		columns: []column{
+			{head: "NAME"}, {head: "TYPE"}, {head: "STATE"}, {head: "AGE"}, {head: "PASSING"}, {"RULE", true}, {"DEPENDS ON", true}, {"REPORT", true}, {"DUE", true}, {head: "REASON"},
+		},
+		list: listEndpoints,
 	}
 }
 
@@ -210,6 +225,36 @@ func listTargets(ctx context.Context, c *client.Client, s *selection) ([]item, e
 		items = append(items, item{
 			name: cmp.Or(t.Pod, t.Group+"/"+t.Name), also: names, object: t,
 			cells: []string{t.Group, t.Name, t.Address, t.State, t.Pod, t.Source, labels.FormatLabels(t.Labels), reason},
+		})
+	}
+	return items, err
+}
+
+func listEndpoints(ctx context.Context, c *client.Client, s *selection) ([]item, error) {
+	all, err := c.Endpoints(ctx, s.endpoints)
+	var items []item
+	for i := range all {
+		e := &all[i]
+		if !s.selectsName(e.Name, e.Namespace+"/"+e.Name) {
+			continue
+		}
+		passing, report, due := "-", "-", "-"
+		if e.Type == api.TypeEndpoint {
+			passing = fmt.Sprintf("%d/%d", e.Passing(), len(e.Checks)+len(e.Missing))
+		}
+		if e.Push != nil && !e.Push.LastReport.IsZero() {
+			report = ago(e.Push.LastReport)
+		}
+		if e.Push != nil && !e.Push.Due.IsZero() {
+			due = max(time.Until(e.Push.Due), 0).Round(time.Second).String()
+		}
+		age := "-"
+		if !e.StateSince.IsZero() {
+			age = ago(e.StateSince)
+		}
+		items = append(items, item{
+			name: e.Name, also: []string{e.Namespace + "/" + e.Name}, namespace: e.Namespace, object: e,
+			cells: []string{e.Name, e.Type, e.State, age, passing, e.Rule, strings.Join(e.DependsOn, ", "), report, due, e.Cause},
 		})
 	}
 	return items, err

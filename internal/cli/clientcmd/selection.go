@@ -19,11 +19,12 @@ import (
 // selection is the set of objects that a command applies to.
 type selection struct {
 	client.Filter
-	names    []string // from the command line, with and without their kind; empty for all
-	targets  client.TargetFilter
-	warnings []string // from the last list
-	selector labels.Selector
-	labelled map[podName]bool // the pods that the selector matches
+	names     []string // from the command line, with and without their kind; empty for all
+	targets   client.TargetFilter
+	endpoints client.EndpointFilter
+	warnings  []string // from the last list
+	selector  labels.Selector
+	labelled  map[podName]bool // the pods that the selector matches
 
 	word     string          // the name of probes on the command line; "" for all
 	readings []client.Filter // its possible meanings
@@ -37,13 +38,18 @@ type podName struct{ namespace, name string }
 type selectionFlags struct {
 	namespace, labels, handler, state, kind string
 
-	targets client.TargetFilter
+	targets   client.TargetFilter
+	endpoints client.EndpointFilter
 }
 
 func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 	if r.name == "targets" {
 		c.Flags().StringVar(&f.targets.Group, "group", "", "group of targets")
 		c.Flags().Var(command.OneOf(&f.targets.State, "", "probed", "dropped", "gone"), "state", "state of the targets")
+	}
+	if r.name == "endpoints" {
+		c.Flags().Var(command.OneOf(&f.endpoints.State, "", "success", "warning", "failure", "unknown"), "state", "state of the endpoints")
+		c.Flags().Var(command.OneOf(&f.endpoints.Type, "", api.TypeEndpoint, api.TypePush), "type", "endpoint, or push")
 	}
 	if !r.namespaced {
 		return
@@ -61,7 +67,7 @@ func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 
 // selectionOf returns the selection of the flags and the arguments for a resource.
 func (f *selectionFlags) selectionOf(r *resource, args []string) (*selection, error) {
-	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, State: f.state, Kind: f.kind}, targets: f.targets}
+	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, State: f.state, Kind: f.kind}, targets: f.targets, endpoints: f.endpoints}
 	if r.name == "probes" {
 		if err := s.probeArgs(args); err != nil {
 			return nil, err

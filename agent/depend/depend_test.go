@@ -1,4 +1,4 @@
-package uplink_test
+package depend_test
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/daeace23/prober/agent/uplink"
+	"github.com/daeace23/prober/agent/depend"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods/targets"
 	"github.com/daeace23/prober/probe"
@@ -20,7 +20,7 @@ import (
 
 // network is a host with witnesses. A test sets the response of each witness and target.
 type network struct {
-	*uplink.Uplink
+	*depend.Judge
 	mu        sync.Mutex
 	witnesses map[string]probe.Handler // by pod
 	asked     map[string]int
@@ -29,11 +29,11 @@ type network struct {
 
 func newNetwork(t *testing.T) *network {
 	n := &network{witnesses: make(map[string]probe.Handler), asked: make(map[string]int)}
-	n.Uplink = uplink.New(func(key manager.Key) error {
+	n.Judge = depend.New(func(key manager.Key) error {
 		go n.ask(string(key.PodUID))
 		return nil
 	})
-	n.Set([]string{"gateways"})
+	n.Set(depend.Rules{Uplink: []string{"gateways"}})
 	t.Cleanup(func() { time.Sleep(5 * time.Second) }) // until the attempts of witnesses have ended
 	return n
 }
@@ -186,7 +186,7 @@ func TestEarlierResponseOfWitnessDoesNotCount(t *testing.T) {
 		if got, _ := n.probeTarget("10.0.0.7", lost); !strings.HasPrefix(got, "error host_network") {
 			t.Errorf("after the network was lost: %s", got)
 		}
-		if !n.Down() {
+		if !n.UplinkDown() {
 			t.Error("the uplink is not down")
 		}
 		back := func(context.Context, probe.Request) (probe.Outcome, error) {
@@ -209,7 +209,7 @@ func TestEarlierResponseOfWitnessDoesNotCount(t *testing.T) {
 			t.Errorf("the network was away meanwhile: %s", got)
 		}
 		n.ask("gw")
-		if n.Down() {
+		if n.UplinkDown() {
 			t.Error("the uplink is down")
 		}
 	})
@@ -273,7 +273,7 @@ func TestCloseAndReleaseEndWaits(t *testing.T) {
 	for name, end := range map[string]func(*network){
 		"of the agent":     func(n *network) { n.Close() },
 		"of the witness":   func(n *network) { probe.Release(n.witnesses["gw"]) },
-		"of the witnesses": func(n *network) { n.Set(nil) },
+		"of the witnesses": func(n *network) { n.Set(depend.Rules{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestCloseAndReleaseEndWaits(t *testing.T) {
 						t.Errorf("attempt %d: after %v: %s", i, took, got)
 					}
 				}
-				if n.Down() {
+				if n.UplinkDown() {
 					t.Error("the uplink is down")
 				}
 			})

@@ -1,0 +1,78 @@
+package api
+
+import "time"
+
+// The types of an [Endpoint].
+const (
+	TypeEndpoint = "endpoint"
+	TypePush     = "push"
+)
+
+// EndpointList is a page of endpoints.
+type EndpointList struct {
+	Metadata ListMeta   `json:"metadata,omitzero"`
+	Items    []Endpoint `json:"items"`
+}
+
+// Endpoint is a push or an endpoint of prober.yaml. Its state is the state of its probe, whose pod has its
+// name.
+type Endpoint struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Type is "endpoint" or "push".
+	Type string `json:"type"`
+	CurrentState
+	// Rule says which checks must pass, such as "all of web, db".
+	Rule string `json:"rule,omitzero"`
+	// Checks are the probes of an endpoint.
+	Checks []EndpointCheck `json:"checks,omitzero"`
+	// Missing are the names of checks without a probe.
+	Missing []string    `json:"missing,omitzero"`
+	Push    *PushStatus `json:"push,omitzero"`
+	// DependsOn are the entries of prober.yaml without which it cannot work.
+	DependsOn []string `json:"dependsOn,omitzero"`
+}
+
+// Passing returns the number of checks in the states success and warning.
+func (e *Endpoint) Passing() (n int) {
+	for i := range e.Checks {
+		if s := e.Checks[i].State; s == "success" || s == "warning" {
+			n++
+		}
+	}
+	return n
+}
+
+// EndpointCheck is a probe of an endpoint with its state.
+type EndpointCheck struct {
+	// Name is the name in prober.yaml, or the pod if that names several probes.
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Kind      string `json:"kind"`
+	Weight    int    `json:"weight"`
+	// Decides is whether the check decides the state of the endpoint.
+	Decides bool `json:"decides"`
+	CurrentState
+}
+
+// PushStatus is what is known of a push.
+type PushStatus struct {
+	// LastReport is the time of the last report.
+	LastReport time.Time `json:"lastReport,omitzero"`
+	// Started is the start of a run without a report yet.
+	Started time.Time `json:"started,omitzero"`
+	// Due is when the push fails without a report.
+	Due time.Time `json:"due,omitzero"`
+	// Message is the message of the last report.
+	Message string `json:"message,omitzero"`
+}
+
+// PushReply is the response to a report.
+type PushReply struct {
+	// Name is the name of the push.
+	Name string `json:"name,omitzero"`
+	// Reports is the number of reports of a request with lines.
+	Reports int `json:"reports,omitzero"`
+}

@@ -1,0 +1,142 @@
+package push
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/daeace23/prober/core/endpoint"
+	"github.com/daeace23/prober/internal/ownership"
+	"github.com/daeace23/prober/internal/regular"
+)
+
+const (
+	journalName = "pushes.jsonl"
+	// maxJournal is the largest size of a journal that is read, in bytes.
+	maxJournal = 256 << 20
+	// growth is how many bytes are added to a journal before it is rewritten with the last record of each
+	// check.
+	growth = 8 << 20
+)
+
+// record is a line of the journal: a check after a report.
+type record struct {
+	Name    string             `json:"name"`
+	State   endpoint.PushState `json:"state"`
+	Message string             `json:"message,omitempty"`
+}
+
+// journal has the last record of each check, and stores each record before add returns: the end of the
+// process loses none. It is not synced at each record, so that a loss of power may lose the last seconds. The
+// zero value of path stores nothing. The caller serializes calls.
+type journal struct {
+	path string
+	file *os.File // nil until the first record, and after an error
+	size int64    // of file
+	next int64    // size at which the file is rewritten
+	last map[string]record
+}
+
+// openJournal reads the journal in dir. It logs a file that cannot be read, and starts without records.
+func openJournal(dir string, log *slog.Logger) *journal {
+	j := &journal{last: make(map[string]record)}
+	if dir == "" {
+		return j
+	}
+	j.path = filepath.Join(dir, journalName)
+	broken, err := j.read()
+	if err != nil {
+		log.Warn("the reports to pushes cannot be read: their checks begin again", "file", j.path, "error", err.Error())
+	}
+	if broken > 0 {
+		log.Warn("some reports to pushes cannot be read", "file", j.path, "lines", broken)
+	}
+	return j
+}
+
+// read reads the file. broken is the number of lines that are no records; an agent that was killed may leave
+// one.
+func (j *journal) read() (broken int, err error) {
+	f, err := ownership.OpenFile(j.path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	data, err := regular.ReadAll(f, j.path, maxJournal)
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(data) {
+		var r record
+		if json.Unmarshal(line, &r) != nil || r.Name == "" {
+			broken++
+			continue
+		}
+		j.last[r.Name] = r
+	}
+	return broken, nil
+}
+
+// add stores r.
+func (j *journal) add(r *record) error {
+	j.last[r.Name] = *r
+	if j.path == "" {
+		return nil
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if j.file == nil || j.size > j.next {
+		return j.rewrite() // writes r too
+	}
+	n, err := j.file.Write(append(line, '\n'))
+	j.size += int64(n)
+	if err != nil { // a part of the line may be in the file
+		j.close()
+		return fmt.Errorf("the report cannot be stored: %w", err)
+	}
+	return nil
+}
+
+// rewrite replaces the file with one that has only the last records, and opens it.
+func (j *journal) rewrite() error {
+	j.close()
+	err := regular.Replace(j.path, 0o600, func(f *os.File) error {
+		encoder := json.NewEncoder(f)
+		for _, r := range j.last {
+			if err := encoder.Encode(&r); err != nil {
+				return err
+			}
+		}
+		return f.Sync()
+	})
+	if err == nil {
+		j.file, err = ownership.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
+	}
+	if err == nil {
+		j.size, err = j.file.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		j.close()
+		return fmt.Errorf("the report cannot be stored: %w", err)
+	}
+	j.next = j.size + growth
+	return nil
+}
+
+func (j *journal) close() {
+	if j.file != nil {
+		_ = j.file.Close() // each record was written already
+		j.file = nil
+	}
+}
