@@ -29,13 +29,14 @@ func (c *Client) Push(ctx context.Context, name string, r PushReport) error {
 	return c.post(ctx, query, message, "api", "v1", "push", name)
 }
 
-// PushLines reports several results, a line each: [HOST<TAB>]NAME<TAB>CODE<TAB>OUTPUT, with the exit codes of Nagios.
-// If a line is wrong, none is stored, and the [StatusError] names the line.
+// PushLines reports several results, a line each: [HOST<TAB>]NAME<TAB>CODE<TAB>OUTPUT, with the exit codes of
+// Nagios. If a line is wrong, none is stored, and the [StatusError] names the line.
 func (c *Client) PushLines(ctx context.Context, lines string) error {
 	return c.post(ctx, nil, lines, "api", "v1", "push")
 }
 
-// post sends text to the path of segments. The response must be JSON, so that a page of another server is an error.
+// post sends text to the path of segments. The response must be JSON, so that a page of another server is an
+// error.
 func (c *Client) post(ctx context.Context, query url.Values, text string, segments ...string) error {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()

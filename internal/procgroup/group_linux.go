@@ -48,8 +48,8 @@ func Run(ctx context.Context, cmd *exec.Cmd, started func()) (killed bool, err e
 	return killed, cmd.Wait()
 }
 
-// Wait waits until cmd, which was started, has ended. It calls ended when cmd has ended, while the process ID and
-// the number of its group cannot be reused.
+// Wait waits until cmd, which was started, has ended. It calls ended when cmd has ended, while the process ID
+// and the number of its group cannot be reused.
 func Wait(cmd *exec.Cmd, ended func()) error {
 	awaitExit(cmd.Process.Pid)
 	ended()
@@ -67,8 +67,8 @@ func awaitExit(pid int) {
 	}
 }
 
-// Drain copies the bytes that the pipe already holds to w, at most most bytes, without waiting for more. A reader
-// on a busy machine may reach its deadline before it has read them.
+// Drain copies the bytes that the pipe already holds to w, at most most bytes, without waiting for more. A
+// reader on a busy machine may reach its deadline before it has read them.
 func Drain(pipe *os.File, w io.Writer, most int) {
 	_ = pipe.SetReadDeadline(time.Time{})
 	raw, err := pipe.SyscallConn()

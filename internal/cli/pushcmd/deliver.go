@@ -19,8 +19,8 @@ const (
 	maxPause   = 15 * time.Second
 )
 
-// deliver calls send until it succeeds, fails for good, or has failed for the time of retry. The end of patience ends the
-// pauses, and so all but the first attempt. It returns the last error.
+// deliver calls send until it succeeds, fails for good, or has failed for the time of retry. The end of
+// patience ends the pauses, and so all but the first attempt. It returns the last error.
 func deliver(ctx, patience context.Context, retry time.Duration, send func(ctx context.Context) error) error {
 	end := time.Now().Add(retry)
 	for n := 0; ; n++ {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// foreground reports whether this process is in the foreground of a terminal, which sends its signals to the command
-// too.
+// foreground reports whether this process is in the foreground of a terminal, which sends its signals to the
+// command too.
 func foreground() bool {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|syscall.O_NOCTTY, 0)
 	if err != nil {

@@ -96,8 +96,8 @@ func (p *push) reportEnd(ctx, patience context.Context, send sender, r client.Pu
 	}
 }
 
-// reportStart reports that a run has begun, beside the command. The returned function ends that: a later report must not
-// arrive earlier. An error is not shown, since the report of the end meets the same.
+// reportStart reports that a run has begun, beside the command. The returned function ends that: a later
+// report must not arrive earlier. An error is not shown, since the report of the end meets the same.
 func reportStart(ctx context.Context, send sender) (end func()) {
 	ctx, cancel := context.WithTimeout(ctx, startedTimeout)
 	done := make(chan struct{})
@@ -112,8 +112,8 @@ func reportStart(ctx context.Context, send sender) (end func()) {
 	}
 }
 
-// watched returns the signals to receive, without those that prober was started to ignore, as under nohup. SIGPIPE
-// would end prober before its report.
+// watched returns the signals to receive, without those that prober was started to ignore, as under nohup.
+// SIGPIPE would end prober before its report.
 func watched() (signals []os.Signal) {
 	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP, syscall.SIGPIPE} {
 		if !signal.Ignored(s) {
@@ -158,8 +158,8 @@ func startJob(env *command.Env, argv []string, ownGroup bool) (*job, error) {
 	return j, nil
 }
 
-// wait waits for the end of the command, and returns how long it ran. A process that the command has left behind, or a
-// slow reader of the output, delays it for a moment only.
+// wait waits for the end of the command, and returns how long it ran. A process that the command has left
+// behind, or a slow reader of the output, delays it for a moment only.
 func (j *job) wait(timeout time.Duration) (took time.Duration) {
 	if timeout > 0 {
 		defer time.AfterFunc(timeout, j.kill).Stop()
@@ -194,8 +194,8 @@ func (j *job) kill() {
 	}
 }
 
-// forward passes signals to the command until over is closed. After the end of the command, the first signal calls
-// stopRetrying, and further ones stopSending: the signal that has ended the command may arrive late.
+// forward passes signals to the command until over is closed. After the end of the command, the first signal
+// calls stopRetrying, and further ones stopSending: the signal that has ended the command may arrive late.
 func (j *job) forward(signals <-chan os.Signal, over <-chan struct{}, stopRetrying, stopSending func()) {
 	stop := stopRetrying
 	for {

@@ -35,7 +35,8 @@ func (j *job) report(nagios bool, timeout, took time.Duration) client.PushReport
 // nagiosResults are the results of the exit codes of a plugin of Nagios.
 var nagiosResults = [...]string{success, warning, failure, unknown}
 
-// lines returns the first line of stdout, else of stderr, and the last line. After a failure, that of stderr is preferred.
+// lines returns the first line of stdout, else of stderr, and the last line. After a failure, the last line
+// of stderr comes first.
 func (j *job) lines(succeeded bool) (first, last string) {
 	var firsts, lasts [2]string
 	for i, s := range j.streams {

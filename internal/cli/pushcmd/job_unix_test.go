@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unicode"
 )
 
@@ -111,10 +112,14 @@ func TestHungStartReport(t *testing.T) {
 			<-r.Context().Done()
 			return -1
 		}
-		ended.Wait() // a report of the start must not arrive later
+		ended.Wait()
 		return http.StatusOK
 	}
+	start := time.Now()
 	code, _, stderr := push(a.URL, "backup", "--request-timeout", "1h", "--", "true")
+	if took := time.Since(start); took > 8*time.Second { // the report of the start has 10 s, but 1 s after the end
+		t.Errorf("took %v", took)
+	}
 	if report, _ := a.last(); code != 0 || stderr != "" || !strings.HasPrefix(report, "success after ") {
 		t.Errorf("exit code %d, %q, report %q", code, stderr, report)
 	}

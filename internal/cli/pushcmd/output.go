@@ -32,7 +32,8 @@ func pipe(w io.Writer) (s *stream, end *os.File, err error) {
 	return &stream{from: read, to: w, done: make(chan struct{})}, write, nil
 }
 
-// pass copies the output until its end. The output of processes that outlive the command is copied until [stream.stop].
+// pass copies the output until its end. The output of processes that outlive the command is copied until
+// [stream.stop].
 func (s *stream) pass() {
 	defer close(s.done)
 	defer s.from.Close()
@@ -55,8 +56,8 @@ func (s *stream) pass() {
 // pipeSize is the capacity of a pipe.
 const pipeSize = 64 << 10
 
-// Write implements [io.Writer]. It returns an error only if nobody reads the output. After another error, such as a full
-// disk, it drops the output, so that the command can go on.
+// Write implements [io.Writer]. It returns an error only if nobody reads the output. After another error,
+// such as a full disk, it drops the output, so that the command can go on.
 func (s *stream) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

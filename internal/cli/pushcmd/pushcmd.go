@@ -1,6 +1,7 @@
-// Package pushcmd has the command push, which reports results to an agent. Read pushcmd.go first. deliver.go sends a
-// report again while the agent does not accept it, url.go sends one to a push URL, job.go runs a command and job_report.go
-// describes its end, output.go passes its output through, and nsca.go sends lines of stdin.
+// Package pushcmd has the command push, which reports results to an agent. Read pushcmd.go first. deliver.go
+// sends a report again while the agent does not accept it, url.go sends one to a push URL, job.go runs a
+// command and job_report.go describes its end, output.go passes its output through, and nsca.go sends lines
+// of stdin.
 package pushcmd
 
 import (

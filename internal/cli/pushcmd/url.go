@@ -88,7 +88,8 @@ func (u *pushURL) send(ctx context.Context, r client.PushReport) error {
 	}
 }
 
-// status returns the error of a response. The text of the response, which may repeat the token, is not part of it.
+// status returns the error of a response. The text of the response, which may repeat the token, is not part
+// of it.
 func (u *pushURL) status(res *http.Response, more string) error {
 	return &client.StatusError{Server: u.shown, Status: res.StatusCode, Text: strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode))) + more}
 }

@@ -1,5 +1,5 @@
-// Package remote connects commands with a running agent: [Flags] select the agent, also for shell completion, and
-// [Failed] converts the error of a request.
+// Package remote connects commands with a running agent: [Flags] select the agent, also for shell completion,
+// and [Failed] converts the error of a request.
 package remote
 
 import (
@@ -71,8 +71,8 @@ func (f *Flags) Client(env *command.Env) (*client.Client, error) {
 	return c, nil
 }
 
-// Outbound returns a client for URLs outside of the agent's API, with the flags of certificates and the timeout. It
-// sends no credentials of the agent, and a redirect is the response.
+// Outbound returns a client for URLs outside of the agent's API, with the flags of certificates and the
+// timeout. It sends no credentials of the agent, and a redirect is the response.
 func (f *Flags) Outbound() (*outbound.Client, error) {
 	if _, err := f.tls(); err != nil {
 		return nil, err
