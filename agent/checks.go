@@ -120,6 +120,17 @@ func (a *Agent) addChecks(e *api.Endpoint) bool {
 	return ok
 }
 
+// explainChecks adds the endpoints of a probe to its explanation.
+func (a *Agent) explainChecks(x *api.Explanation, key manager.Key) {
+	deciding := a.endpoints.Deciding(key)
+	for i := range deciding {
+		x.Deciding = append(x.Deciding, apiCheck(&deciding[i]))
+	}
+	for _, e := range a.endpoints.PartOf(key) {
+		x.PartOf = append(x.PartOf, api.EndpointName{Namespace: e.Namespace, Name: e.Name})
+	}
+}
+
 func apiCheck(m *endpoints.MemberStatus) api.EndpointCheck {
 	return api.EndpointCheck{
 		Name: m.Name, Namespace: m.Subject.Namespace, Pod: m.Subject.Pod, Container: m.Subject.Container, Kind: m.Kind.String(),

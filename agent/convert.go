@@ -82,6 +82,7 @@ func (a *Agent) apiExplanation(x *manager.Explanation) api.Explanation {
 	if p.Pause != (api.Pause{}) {
 		shown.Summary = explain.Paused(p.Result, p.PausedBy, p.PauseReason, p.PausedUntil, time.Now())
 	}
+	a.explainChecks(&shown, x.Probe.Key())
 	for i := range x.Ticks {
 		t := &x.Ticks[i]
 		shown.Ticks[i] = api.TickExplanation{

@@ -57,6 +57,12 @@ type EndpointCheck struct {
 	CurrentState
 }
 
+// EndpointName names an [Endpoint] of the type "endpoint".
+type EndpointName struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
 // PushStatus is what is known of a push.
 type PushStatus struct {
 	// LastReport is the time of the last report.

@@ -8,6 +8,12 @@ type Explanation struct {
 	// next. Its durations count from the time of the response.
 	Summary string            `json:"summary"`
 	Ticks   []TickExplanation `json:"ticks"` // newest first; empty if none are kept
+	// Deciding are the checks that decide the state of an endpoint of prober.yaml; absent for other probes. A
+	// check that is an endpoint too is followed by the checks that decide its state. A check without a probe
+	// has no namespace, pod, container and kind.
+	Deciding []EndpointCheck `json:"deciding,omitzero"`
+	// PartOf are the endpoints of prober.yaml that have the probe as a check.
+	PartOf []EndpointName `json:"partOf,omitzero"`
 	// Agent are the problems of the agent itself, such as a file that it has refused; absent if there are
 	// none.
 	Agent []Check `json:"agent,omitempty"`

@@ -45,29 +45,42 @@ type Endpoints struct {
 type table struct {
 	order     []string
 	endpoints map[string]*entry
+	owners    map[manager.Key]*entry // endpoints by their own probes
 	uses      map[manager.Key]*use
 	members   []*Member // each probe that is a member, once
 }
 
 // use has the endpoints that a probe is a member of.
 type use struct {
-	at  int           // index in table.members
-	own []manager.Key // probes of the endpoints
+	at int // index in table.members
+	of []*entry
 }
 
-// use returns the use of a member.
-func (t *table) use(m *Member) *use {
-	u := t.uses[m.key()]
-	if u == nil {
-		u = &use{at: len(t.members)}
-		t.uses[m.key()], t.members = u, append(t.members, m)
+// add adds an endpoint with its own probes.
+func (t *table) add(x *entry, own []Member) {
+	t.order, t.endpoints[x.def.Name] = append(t.order, x.def.Name), x
+	for i := range own {
+		k := own[i].key()
+		x.own, t.owners[k] = append(x.own, k), x
 	}
-	return u
+	for i := range x.members {
+		m := &x.members[i]
+		u := t.uses[m.key()]
+		if u == nil {
+			u = &use{at: len(t.members)}
+			t.uses[m.key()], t.members = u, append(t.members, m)
+		}
+		m.at = u.at
+		if n := len(u.of); n == 0 || u.of[n-1] != x { // two members may name it
+			u.of = append(u.of, x)
+		}
+	}
 }
 
 // entry is an endpoint with its members.
 type entry struct {
 	def     config.Endpoint
+	own     []manager.Key // probes of the endpoint
 	members []Member
 	empty   []string // names of members without a probe
 }
@@ -111,19 +124,11 @@ func (e *Endpoints) Apply(pods []*declared.Pod) {
 
 // resolveLocked makes the table.
 func (e *Endpoints) resolveLocked() {
-	t := &table{endpoints: make(map[string]*entry, len(e.defs)), uses: make(map[manager.Key]*use)}
+	t := &table{endpoints: make(map[string]*entry, len(e.defs)), owners: make(map[manager.Key]*entry), uses: make(map[manager.Key]*use)}
 	if len(e.defs) > 0 {
 		index := indexOf(e.pods)
 		for i := range e.defs {
-			x := index.resolve(&e.defs[i])
-			t.order, t.endpoints[x.def.Name] = append(t.order, x.def.Name), x
-			for j := range x.members {
-				u := t.use(&x.members[j])
-				x.members[j].at = u.at
-				for _, own := range index.groups[x.def.Name] {
-					u.own = append(u.own, own.key())
-				}
-			}
+			t.add(index.resolve(&e.defs[i]), index.groups[e.defs[i].Name])
 		}
 	}
 	e.table.Store(t)
@@ -191,11 +196,29 @@ func (x *index) find(name string) []Member {
 // Changed implements [states.Reader]. It triggers the probes of the endpoints with this member.
 func (e *Endpoints) Changed(c *states.Change) {
 	key := manager.Key{PodUID: types.UID(c.Info.PodUID), Container: c.Info.Container, Kind: c.Info.Kind}
-	if u := e.table.Load().uses[key]; u != nil {
-		for _, own := range u.own {
+	for x := range e.table.Load().partOf(key) {
+		for _, own := range x.own {
 			_ = e.cfg.Trigger(own) // an error means that the probe has ended
 		}
 	}
+}
+
+// partOf yields the endpoints that a probe is a member of.
+func (t *table) partOf(key manager.Key) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		u := t.uses[key]
+		for i := 0; u != nil && i < len(u.of) && yield(u.of[i]); i++ {
+		}
+	}
+}
+
+// PartOf returns the endpoints that a probe is a member of, in the order of prober.yaml. The caller must not
+// change them.
+func (e *Endpoints) PartOf(key manager.Key) (all []*config.Endpoint) {
+	for x := range e.table.Load().partOf(key) {
+		all = append(all, &x.def)
+	}
+	return all
 }
 
 // Status is an endpoint with the states of its members.
@@ -219,6 +242,10 @@ func (e *Endpoints) Status(name string) (Status, bool) {
 	if x == nil {
 		return Status{}, false
 	}
+	return e.status(x), true
+}
+
+func (e *Endpoints) status(x *entry) Status {
 	s := Status{Config: x.def, Empty: x.empty, Members: make([]MemberStatus, len(x.members))}
 	for i, m := range x.members {
 		s.Members[i] = MemberStatus{Member: m, Status: e.of(&m)}
@@ -228,12 +255,50 @@ func (e *Endpoints) Status(name string) (Status, bool) {
 		m := &s.Members[i]
 		m.Decides = m.State != states.Success && m.State == s.Decision.State // as [endpoint.Rule.Decide] has it
 	}
-	return s, true
+	return s
 }
 
 func (e *Endpoints) of(m *Member) states.Status {
 	return e.cfg.Of(m.Subject.PodUID, m.Subject.Container, m.Kind)
 }
+
+// maxDeciding is the largest number of checks that Deciding returns.
+const maxDeciding = 1000
+
+// Deciding returns the checks that decide the state of the endpoint with this probe; nil for other probes. A
+// check that is an endpoint too is followed by the checks that decide its state. Each probe is in the result
+// once. A check without a probe has only a name.
+func (e *Endpoints) Deciding(key manager.Key) []MemberStatus {
+	t := e.table.Load()
+	seen := make(map[manager.Key]bool)
+	var all []MemberStatus
+	var follow func(x *entry)
+	follow = func(x *entry) {
+		s := e.status(x)
+		for i := range s.Members {
+			m := &s.Members[i]
+			if !m.Decides || seen[m.key()] || len(all) >= maxDeciding {
+				continue
+			}
+			seen[m.key()] = true
+			all = append(all, *m)
+			if next := t.owners[m.key()]; next != nil {
+				follow(next)
+			}
+		}
+		for i := 0; s.Decision.State == states.Unknown && i < len(s.Empty) && len(all) < maxDeciding; i++ {
+			all = append(all, MemberStatus{Member: Member{Name: s.Empty[i], Weight: 1}, Status: states.Status{Cause: states.Cause{Text: noProbe}}, Decides: true})
+		}
+	}
+	if x := t.owners[key]; x != nil {
+		seen[key] = true
+		follow(x)
+	}
+	return all
+}
+
+// noProbe is the cause of a member without a probe.
+const noProbe = "there is no such probe"
 
 // Configs yields all endpoints, in the order of prober.yaml. The caller must not change them.
 func (e *Endpoints) Configs() iter.Seq[*config.Endpoint] {
@@ -284,7 +349,7 @@ func (x *entry) decide(of func(i int) states.Status) endpoint.Decision {
 		parts = append(parts, endpoint.Part{Name: m.Name, State: s.State, Text: s.Cause.Text, Weight: m.Weight})
 	}
 	for _, name := range x.empty {
-		parts = append(parts, endpoint.Part{Name: name, Text: "there is no such probe", Weight: 1})
+		parts = append(parts, endpoint.Part{Name: name, Text: noProbe, Weight: 1})
 	}
 	return x.def.Rule.Decide(parts)
 }

@@ -64,6 +64,17 @@ export function fill(node, ...children) {
 }
 
 /**
+ * refill replaces the children of a node. If a link among them has the focus, the link to the same place has it afterwards.
+ * @param {Element} node
+ * @param {...(Child | Child[])} children
+ */
+export function refill(node, ...children) {
+  const had = document.activeElement, href = had && node.contains(had) ? had.getAttribute("href") : null;
+  fill(node, ...children);
+  if (href) /** @type {HTMLElement | undefined} */ ([...node.querySelectorAll("a")].find((a) => a.getAttribute("href") === href))?.focus();
+}
+
+/**
  * keep makes wanted the children of a list, in this order. It does not touch children that are in place, so that clicks,
  * focus and selection survive.
  * @param {Element} list

@@ -1,7 +1,7 @@
 // @ts-check
 // Pods, and the page of one pod: its containers, their restarts on a time axis, its probes and events.
 
-import { STATES, badge, fill, h, icon, link, linkOf, put, said, section } from "./dom.js";
+import { STATES, badge, fill, h, icon, link, linkOf, put, refill, said, section } from "./dom.js";
 import { timeline } from "./draw.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
@@ -96,9 +96,7 @@ export function podView(route) {
     fill(head, pod ? badge(stateOf(pod), pod.phase || "–") : badge("unknown", "no such pod"), pod ? h("span", {}, pod.ready ? "ready" : "not ready") : null, pod?.reason ? h("span", {}, said(pod.reason)) : null);
     const rows = [...store.probes.values()].filter((r) => r.p.namespace === namespace && r.p.pod === name).sort((a, b) => (a.name < b.name ? -1 : 1));
     probeSection.hidden = !rows.length;
-    const focus = document.activeElement?.getAttribute("href");
-    fill(probes, ...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(r.p.container, 80)), h("span.kind", {}, ` ${r.p.kind} · `, said(r.p.target || r.p.handler, 200), ` · ${r.state}`)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.cause || r.p.last?.text || r.p.gate || "", 200))))));
-    if (focus) /** @type {HTMLElement | undefined} */ ([...probes.querySelectorAll("a")].find((a) => a.getAttribute("href") === focus))?.focus();
+    refill(probes, ...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(r.p.container, 80)), h("span.kind", {}, ` ${r.p.kind} · `, said(r.p.target || r.p.handler, 200), ` · ${r.state}`)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.cause || r.p.last?.text || r.p.gate || "", 200))))));
     fill(containers, ...(pod?.containers ?? []).map(containerOf));
     showLine(pod, of);
     eventSection.hidden = !of.length;

@@ -2,7 +2,8 @@
 // The page of one probe: its state with the cause, the events of its ticks, and its actions.
 
 import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
-import { badge, fill, h, icon, keep, link, put, quoted, said, section } from "./dom.js";
+import { Entry, isEntry, names } from "./checks.js";
+import { badge, fill, h, icon, keep, link, put, quoted, refill, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
 import { Past } from "./past.js";
 import * as store from "./store.js";
@@ -35,7 +36,8 @@ export function probeView(route) {
   const head = h("div.head-state"), why = h("p.why-box", { "data-part": "summary" }, "…"), agent = h("ul.items"), agentSection = section("The agent itself", agent);
   const cause = h("div"), causeSection = section("Cause", cause);
   const ticks = h("div.ticks"), ticksSection = section("Ticks", ticks);
-  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = new Past(of);
+  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = new Past(of), entry = new Entry(of);
+  const heading = h("h1", {}, said(container, 80), " ", h("span", {}, said(kind, 20)));
   const chartSection = section("Latency", chart), metricsSection = section("Metrics", metrics);
   const actions = new Actions(of, () => refresh(true));
   let row = find(of), seen = "", asked = 0, running = false, closed = false, lastSummary = 0, timer = 0;
@@ -58,7 +60,7 @@ export function probeView(route) {
     put(why, e instanceof Failed && e.status === 404 ? clean(e.message) : `The agent does not answer: ${line(e?.message)}`);
     if (e instanceof Failed && e.status === 404) {
       fill(head, badge("unknown", "no such probe"));
-      for (const part of [causeSection, ticksSection, chartSection, metricsSection]) part.hidden = true;
+      for (const part of [entry.checks, entry.reports, causeSection, ticksSection, chartSection, metricsSection]) part.hidden = true;
       actions.node.hidden = true;
     }
   }
@@ -75,7 +77,9 @@ export function probeView(route) {
       p.onHold ? h("span.pill", {}, "on hold") : null, p.gate && !p.paused ? h("span.pill", {}, said(p.gate)) : null);
     agentSection.hidden = !objects(x.agent).length;
     fill(agent, ...objects(x.agent).map((c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
-    showFacts(p);
+    if (isEntry(p) && heading.dataset.entry !== pod) fill(heading, said(pod, 80), " ", h("span", {}, container));
+    if (isEntry(p)) heading.dataset.entry = pod;
+    showFacts(p, objects(x.partOf));
     const bad = list.find((/** @type {any} */ t) => word(t.result) !== "success");
     causeSection.hidden = !bad;
     if (bad) fill(cause, causeOf(bad));
@@ -89,11 +93,12 @@ export function probeView(route) {
     actions.show(p);
   }
 
-  /** @param {any} p */
-  function showFacts(p) {
+  /** @param {any} p @param {any[]} partOf */
+  function showFacts(p, partOf) {
     const spec = p.spec ?? {};
     const fact = (/** @type {string} */ name, /** @type {any} */ value) => [h("dt", {}, name), h("dd", {}, value)];
-    fill(facts, ...[
+    refill(facts, ...[
+      partOf.length ? fact("Part of", names(partOf.slice(0, 200))) : [],
       fact("Target", said(p.target || "–", 300)), fact("Handler", said(p.handler, 80)), fact("Decided", h("span", {}, word(p.result), ` · ${plural(p.run ?? 0, "equal result")} in a row`)),
       fact("Period", said(spec.period, 30)), fact("Timeout", said(spec.timeout, 30)), fact("Initial delay", said(spec.initialDelay, 30)),
       fact("Thresholds", `${count(spec.successThreshold ?? 1)} to succeed, ${count(spec.failureThreshold ?? 1)} to fail`),
@@ -122,17 +127,18 @@ export function probeView(route) {
     }
     seen = version;
     refresh();
+    entry.follow(p);
   }
 
   const node = h("div.probe-view", {},
     h("nav.crumbs", { "aria-label": "Path" }, h("a", { href: "#/probes" }, "Probes"), h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))),
-    h("div.title", {}, h("h1", {}, said(container, 80), " ", h("span", {}, said(kind, 20))), head), why,
-    actions.node, h("div.columns", {}, h("div", {}, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, chartSection, past.node, metricsSection)));
+    h("div.title", {}, heading, head), why,
+    actions.node, h("div.columns", {}, h("div", {}, entry.checks, entry.reports, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, chartSection, past.node, metricsSection)));
   agentSection.hidden = causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
   return {
     title: `${line(pod, 40)} ${line(container, 40)} ${line(kind, 20)}`, node, update,
-    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); },
-    close() { closed = true; past.close(); clearTimeout(timer); },
+    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); entry.tick(); },
+    close() { closed = true; past.close(); entry.close(); clearTimeout(timer); },
   };
 }
 

@@ -30,8 +30,9 @@ func newExplain(env *command.Env) *cobra.Command {
 		Use:   "explain",
 		Short: "Show why probes have their results",
 		Long: "Explain shows for each probe one sentence: why its last tick did or did not change its result, and\n" +
-			"what happens next. It then shows the last tick that was not a success, with the steps of its attempts,\n" +
-			"and the previous ticks. If there is no such probe, if a target is dropped or gone, or if the agent has\n" +
+			"what happens next. For an endpoint of prober.yaml it lists the checks that decide its state, with their\n" +
+			"causes. It then shows the last tick that was not a success, with the steps of its attempts, and the\n" +
+			"previous ticks. If there is no such probe, if a target is dropped or gone, or if the agent has\n" +
 			"refused a change of a manifest or a plugin, it shows the reason.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober explain shop/web readiness\n  prober explain https://shop.example/ready",
@@ -115,6 +116,7 @@ func writeChecks(w io.Writer, checks []client.Check) error {
 func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 	p := &x.Probe
 	fmt.Fprintf(w, "%s (%s): %s\n%s\n", line(probeName(p)), line(cmp.Or(p.Target, p.Handler)), line(p.Word()), line(x.Summary))
+	writeDeciding(w, x)
 	t := toShow(x)
 	if t == nil {
 		return nil
@@ -149,6 +151,39 @@ func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 		fmt.Fprintf(w, "  %s dropped\n", command.Count(t.DroppedEvents, "further event"))
 	}
 	return writeTicks(w, x.Ticks)
+}
+
+// maxDecidingLines is the number of deciding checks that are shown.
+const maxDecidingLines = 50
+
+// writeDeciding writes a line for each check that decides the state of an endpoint, and the endpoints that have
+// the probe as a check.
+func writeDeciding(w io.Writer, x *api.Explanation) {
+	shown := x.Deciding[:min(len(x.Deciding), maxDecidingLines)]
+	if len(shown) > 0 {
+		fmt.Fprintln(w, "\nDecided by:")
+	}
+	for i := range shown {
+		c := &shown[i]
+		text := c.Name + ": " + c.State
+		if !c.StateSince.IsZero() {
+			text += " since " + c.StateSince.Local().Format(time.RFC3339)
+		}
+		if c.Cause != "" {
+			text += ": " + c.Cause
+		}
+		fmt.Fprintf(w, "  %s\n", line(text))
+	}
+	if more := len(x.Deciding) - len(shown); more > 0 {
+		fmt.Fprintf(w, "  and %s\n", command.Count(more, "more check"))
+	}
+	if len(x.PartOf) > 0 {
+		names := make([]string, len(x.PartOf))
+		for i, e := range x.PartOf {
+			names[i] = e.Name
+		}
+		fmt.Fprintf(w, "\nPart of: %s\n", line(strings.Join(names, ", ")))
+	}
 }
 
 // toShow returns the newest tick that was not a success, or the last tick if all were; nil if there are

@@ -2,6 +2,7 @@ package endpoints_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,50 @@ func TestCounts(t *testing.T) {
 	const want = "targets/shop success=1 warning=1 failure=1 unknown=1 targets/other success=0 warning=0 failure=1 unknown=1"
 	if text := strings.Join(got, " "); text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+func TestDecidingFollowsEndpoints(t *testing.T) {
+	tracker := states.New()
+	tick(tracker, "web", probe.Outcome{Result: probe.Success}, results.Success)
+	tick(tracker, "db", probe.Outcome{Result: probe.Failure, Output: "disk full"}, results.Failure)
+	for _, name := range []string{"inner", "other", "shop"} {
+		tick(tracker, name, probe.Outcome{Result: probe.Failure, Output: name + " fails"}, results.Failure)
+	}
+	e := withConfig(t, tracker, `endpoints:
+- {name: shop, all: [inner, other, targets/web, targets/gone]}
+- {name: inner, all: [targets/db, targets/web]}
+- {name: other, all: [inner, targets/db]}
+- {name: vague, all: [targets/new, targets/gone, targets/web]}
+`)
+	pods := []*declared.Pod{pod("web", "web"), pod("db", "db"), pod("new", "new")}
+	for _, name := range []string{"shop", "inner", "other", "vague"} {
+		pods = append(pods, pod(name, name))
+	}
+	e.Apply(pods)
+	key := func(pod string) manager.Key {
+		return manager.Key{PodUID: types.UID("uid-" + pod), Container: "target", Kind: probe.Readiness}
+	}
+	for pod, want := range map[string]string{
+		"shop":  "inner=failure inner fails; targets/db=failure disk full; other=failure other fails",
+		"inner": "targets/db=failure disk full",
+		"vague": "targets/new=unknown ; targets/gone=unknown there is no such probe",
+		"web":   "",
+	} {
+		var got []string
+		for _, m := range e.Deciding(key(pod)) {
+			got = append(got, fmt.Sprintf("%s=%s %s", m.Name, m.State, m.Cause.Text))
+		}
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s: got  %s\nwant %s", pod, text, want)
+		}
+	}
+	var names []string
+	for _, c := range e.PartOf(key("web")) {
+		names = append(names, c.Name)
+	}
+	if want := []string{"shop", "inner", "vague"}; !slices.Equal(names, want) || e.PartOf(key("vague")) != nil {
+		t.Errorf("web is part of %q, want %q", names, want)
 	}
 }
 
