@@ -16,8 +16,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// fleet has the probes of several groups. A pod is named GROUP-NUMBER, or GROUP as for a push. A test sets the
-// outcome of each probe.
+// fleet has the probes of several groups. A pod is named GROUP-NUMBER, or GROUP as for a push. A test sets
+// the outcome of each probe.
 type fleet struct {
 	*depend.Judge
 	mu     sync.Mutex
@@ -465,6 +465,43 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations", group, got)
 		}
 	}
+}
+
+// FuzzUplinkDown compares UplinkDown after random attempts and ends of four witnesses with their last results.
+func FuzzUplinkDown(f *testing.F) {
+	f.Add([]byte{0, 4, 1, 5})
+	f.Add([]byte{4, 5, 8, 12, 4, 1})
+	outcomes := []probe.HandlerFunc{ok, answers(probe.Failure, probe.ReasonConnectTimeout, "no answer"), fails(errors.New("trap"))}
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		j := depend.New(func(manager.Key) error { return nil })
+		j.Set(depend.Rules{Uplink: []string{"gw"}})
+		var next probe.HandlerFunc
+		handlers, down := make(map[byte]probe.Handler), make(map[byte]bool) // down has witnesses with a result
+		for _, step := range steps {
+			witness, action := step%4, int(step/4)%(len(outcomes)+1)
+			if handlers[witness] == nil {
+				handlers[witness] = j.Wrap(probe.HandlerFunc(func(ctx context.Context, r probe.Request) (probe.Outcome, error) { return next(ctx, r) }))
+			}
+			delete(down, witness)
+			if action == len(outcomes) {
+				probe.Release(handlers[witness])
+				delete(handlers, witness)
+			} else {
+				next = outcomes[action]
+				_, _ = handlers[witness].Probe(t.Context(), request(fmt.Sprintf("gw-%d", witness), "gw", "10.0.0.1"))
+			}
+			if action < 2 {
+				down[witness] = action == 1
+			}
+			want := len(down) > 0
+			for _, isDown := range down {
+				want = want && isDown
+			}
+			if got := j.UplinkDown(); got != want {
+				t.Fatalf("after step %d of %v: got %t, want %t", step, steps, got, want)
+			}
+		}
+	})
 }
 
 // BenchmarkSuccess measures successful attempts of a group without a role, of a dependent group and of its

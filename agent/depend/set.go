@@ -66,8 +66,8 @@ func raise(a *atomic.Uint64, n uint64) {
 	}
 }
 
-// noteSuccess records an attempt of m that succeeded. It takes no lock if the attempt before it succeeded, and
-// no other attempt waits for m.
+// noteSuccess records an attempt of m that succeeded. It takes no lock if the attempt before it succeeded,
+// and no other attempt waits for m.
 func (j *Judge) noteSuccess(m *member, began uint64) {
 	raise(&m.set.succeeded, began)
 	if m.state.Load() == succeeded {
