@@ -18,8 +18,8 @@ var passive = func() *endpoint.Set[*Host] {
 	return set
 }()
 
-// countFailure observes a failed request. MaxFails failures within FailDuration eject the host for FailDuration.
-// The end of the handler forgets them.
+// countFailure observes a failed request. MaxFails failures within FailDuration eject the host for
+// FailDuration. The end of the handler forgets them.
 func (h *Handler) countFailure(upstream *Upstream) {
 	if h.HealthChecks == nil || h.HealthChecks.Passive == nil || h.HealthChecks.Passive.FailDuration == 0 {
 		return
