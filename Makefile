@@ -140,9 +140,9 @@ test-oracle: ## compare our core and handlers with the kubelet's code; also the 
 		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) ./wire -run 'Ports|Gate'; \
 	done
 
-# With an empty build cache this takes two minutes of processor time, then a minute. It is not part of CI.
+# With an empty build cache this takes four minutes of processor time, then a minute. It is not part of CI.
 .PHONY: test-peers
-test-peers: ## the health-check tests of traefik and consul, with core/endpoint in place of their own code
+test-peers: ## the health-check tests of traefik, consul and caddy, with core/endpoint in place of their own code
 	cd test/peers && $(GO) vet . && $(GOTEST) . && $(GO) run .
 
 # This takes four to seven minutes. It is not part of CI.

@@ -3,26 +3,20 @@
 //	cd test/peers && go run .               # all peers
 //	cd test/peers && go run . -own traefik  # the tests of one peer with its own code, to compare
 //
-// Each peer is a package with an adapter, which replaces the part of the peer that schedules checks and
-// decides states. The peer's other code and its tests come from the module cache, and are never committed: an
-// overlay for the go command adds them to the package. The tests are unchanged, and so is the other code,
-// except that the replaced declarations are removed; see peers. The exit code is 1 if a test does not pass, or
-// is skipped or missing. The peers' tests depend on real time, so they run up to three times.
-//
-// go mod tidy needs the overlay, because the requirements are the peers':
-//
-//	go mod tidy -overlay "$(go run . -overlay)"
+// Each peer has an adapter, which replaces the part of the peer that schedules checks and decides states. The
+// peer's other code and its tests come from the module cache, and are never committed: an overlay for the go
+// command adds the adapter to the peer's package. The tests are unchanged, and so is the other code, except
+// that the replaced declarations are removed; see peers. The exit code is 1 if a test does not pass, or is
+// skipped or missing. The peers' tests depend on real time, so they run up to three times.
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -30,7 +24,6 @@ import (
 var (
 	own     = flag.Bool("own", false, "run the tests with the peer's own code")
 	verbose = flag.Bool("v", false, "print the output of all tests")
-	only    = flag.Bool("overlay", false, "print the path of the overlay for all peers, and run nothing")
 )
 
 func main() {
@@ -47,24 +40,21 @@ func run(names []string) error {
 	if err != nil {
 		return err
 	}
-	folder, err := cacheFolder()
+	b, err := newBuild()
 	if err != nil {
 		return err
 	}
-	replaced := make(map[string]string)
 	for _, p := range chosen {
-		if err := p.overlay(folder, replaced); err != nil {
+		if err := b.add(&p); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	path, err := writeOverlay(folder, replaced)
-	if err != nil || *only {
-		fmt.Println(path)
+	if err := b.write(); err != nil {
 		return err
 	}
 	var failed []error
 	for _, p := range chosen {
-		if err := p.test(path); err != nil {
+		if err := p.test(b); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
 		}
 	}
@@ -85,81 +75,12 @@ func choose(names []string) (chosen []peer, err error) {
 	return chosen, nil
 }
 
-// cacheFolder returns the folder for changed files and overlays, in the user's cache.
-func cacheFolder() (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	folder := filepath.Join(cache, "prober", "peers")
-	return folder, os.MkdirAll(folder, 0o700)
-}
-
-func writeOverlay(folder string, replaced map[string]string) (path string, err error) {
-	text, err := json.Marshal(map[string]any{"Replace": replaced})
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(folder, "overlay.json")
-	return path, os.WriteFile(path, text, 0o600)
-}
-
-// overlay adds the files of the peer's package to replaced. Files without the replaced declarations are
-// written to a folder below cache.
-func (p *peer) overlay(cache string, replaced map[string]string) error {
-	module, err := download(p.module)
-	if err != nil {
-		return err
-	}
-	sources, err := filepath.Glob(filepath.Join(module, p.folder, "*.go"))
-	if err != nil {
-		return err
-	}
-	here, err := filepath.Abs(p.name)
-	if err != nil {
-		return err
-	}
-	if *own {
-		replaced[filepath.Join(here, "adapter.go")] = "" // an overlay deletes a file by an empty path
-	}
-	changed := 0
-	for _, source := range sources {
-		file := filepath.Base(source)
-		if r, ok := p.replaces[file]; ok && !*own {
-			changed++
-			if source, err = r.write(source, filepath.Join(cache, p.name+"_"+file)); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-		}
-		replaced[filepath.Join(here, file)] = source
-	}
-	if changed < len(p.replaces) && !*own {
-		return fmt.Errorf("%s/%s has not all files of the table of peers", p.module, p.folder)
-	}
-	return nil
-}
-
-// download downloads the version of a module that go.mod requires, and returns its folder.
-func download(module string) (folder string, err error) {
-	cmd := exec.Command("go", "mod", "download", "-json", module)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	var answer struct{ Dir, Error string }
-	if json.Unmarshal(out, &answer) == nil && answer.Error != "" {
-		return "", fmt.Errorf("%s: %s", module, answer.Error)
-	}
-	if err != nil {
-		return "", fmt.Errorf("go mod download %s: %w", module, err)
-	}
-	return answer.Dir, nil
-}
-
 // test runs the tests of a peer, and prints its line. The peers' tests use real time, so tests that fail run
 // again, with all others.
-func (p *peer) test(overlay string) error {
+func (p *peer) test(b *build) error {
 	all := newTests()
 	for all.again = range runs {
-		if err := p.once(overlay, all); err != nil {
+		if err := p.once(b, all); err != nil {
 			return err
 		}
 		if p.judge(all) == nil {
@@ -174,17 +95,21 @@ func (p *peer) test(overlay string) error {
 const runs = 3
 
 // once runs the tests of a peer once, and adds their results to all.
-func (p *peer) once(overlay string, all *tests) error {
+func (p *peer) once(b *build, all *tests) error {
 	// The peers' code has problems that vet finds, and is not ours to change.
-	cmd := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-timeout", "3m", "-json", "./"+p.name)
+	args := append([]string{"test", "-vet=off", "-count=1", "-timeout", "3m", "-json"}, b.flags()...)
+	cmd := exec.Command("go", append(args, p.module+"/"+p.folder)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
 		return err
 	}
 	printed, err := all.add(out)
-	if *verbose || len(all.results) == 0 { // it does not compile
+	if *verbose || len(all.results) == 0 {
 		fmt.Print(printed)
+	}
+	if err == nil && len(all.results) == 0 {
+		err = errors.New("no test has run")
 	}
 	return err
 }
@@ -193,7 +118,7 @@ func (p *peer) once(overlay string, all *tests) error {
 func (p *peer) summary(t *tests) string {
 	passed, through, all := 0, 0, 0
 	for name, result := range t.results {
-		ours := !p.keeps(name)
+		ours := p.uses.MatchString(top(name))
 		if ours {
 			all++
 		}
@@ -213,12 +138,23 @@ func (p *peer) summary(t *tests) string {
 	if n := len(t.unsteady); n > 0 {
 		line += fmt.Sprintf("; %d of them not in every one of %d runs", n, t.again+1)
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.excepted)) {
+		if reason := p.exception(name); reason != "" {
+			line += fmt.Sprintf("\n  %s fails: it %s", name, reason)
+		}
+	}
 	return line
 }
 
-// keeps reports whether a test runs only code that stays the peer's.
-func (p *peer) keeps(test string) bool { return slices.Contains(p.kept, top(test)) }
+// exception returns the reason why a test cannot pass, "" for none.
+func (p *peer) exception(test string) string {
+	if *own {
+		return ""
+	}
+	return p.excepted[test]
+}
 
+// top returns the name of the test that a subtest belongs to.
 func top(test string) string {
 	top, _, _ := strings.Cut(test, "/")
 	return top
@@ -231,15 +167,14 @@ func (p *peer) judge(t *tests) error {
 	if len(t.results) != p.tests {
 		wrong = append(wrong, fmt.Errorf("%d tests have run, and the table of peers has %d", len(t.results), p.tests))
 	}
-	missing := slices.Clone(p.kept)
 	for _, name := range slices.Sorted(maps.Keys(t.results)) {
-		missing = slices.DeleteFunc(missing, func(kept string) bool { return kept == top(name) })
-		if result := t.results[name]; result != "pass" {
+		result, reason := t.results[name], p.exception(name)
+		switch {
+		case result != "pass" && reason == "":
 			wrong = append(wrong, fmt.Errorf("%s: %s\n%s", name, result, strings.Join(t.lines[name], "")))
+		case result == "pass" && reason != "":
+			wrong = append(wrong, fmt.Errorf("%s passes, but the table of peers says that it %s", name, reason))
 		}
-	}
-	for _, name := range missing {
-		wrong = append(wrong, fmt.Errorf("the table of peers names %s, which did not run", name))
 	}
 	return errors.Join(wrong...)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -8,6 +9,7 @@ import (
 const source = `package p
 
 import (
+	"regexp"
 	"fmt"
 	"strings"
 )
@@ -53,7 +55,7 @@ func output(results ...string) []byte {
 }
 
 func TestJudge(t *testing.T) {
-	p := peer{name: "peer", tests: 3, kept: []string{"TestOwn"}}
+	p := peer{name: "peer", tests: 3, uses: regexp.MustCompile("^Test(A|Odd)$"), excepted: map[string]string{"TestOdd": "is odd"}}
 	good := []string{"TestA/1=pass", "TestA/2=pass", "TestA=pass", "TestOwn=pass"}
 	for name, test := range map[string]struct {
 		runs [][]string
@@ -64,7 +66,8 @@ func TestJudge(t *testing.T) {
 		"fails each time":        {[][]string{{"TestA/1=fail", "TestA/2=pass", "TestA=fail", "TestOwn=pass"}}, "TestA/1: fail"},
 		"skipped":                {[][]string{{"TestA/1=skip", "TestA/2=pass", "TestA=pass", "TestOwn=pass"}}, "TestA/1: skip"},
 		"missing":                {[][]string{{"TestA/1=pass", "TestA=pass", "TestOwn=pass"}}, "2 tests have run, and the table of peers has 3"},
-		"own test missing":       {[][]string{{"TestA/1=pass", "TestA/2=pass", "TestA/3=pass", "TestA=pass"}}, "names TestOwn, which did not run"},
+		"exception":              {[][]string{{"TestA/1=pass", "TestA=pass", "TestOwn=pass", "TestOdd=fail"}}, "2 of 3 tests pass, of which 1 of 2 use core/endpoint\n  TestOdd fails: it is odd"},
+		"exception passes":       {[][]string{{"TestA/1=pass", "TestA=pass", "TestOwn=pass", "TestOdd=pass"}}, "TestOdd passes, but"},
 		"parent fails by itself": {[][]string{{"TestA/1=pass", "TestA/2=pass", "TestA=fail", "TestOwn=pass"}}, "TestA: fail"},
 	} {
 		t.Run(name, func(t *testing.T) {

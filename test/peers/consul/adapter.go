@@ -1,5 +1,8 @@
+//go:build go1.26
+
 // Package checks carries out the checks of consul's agent with core/endpoint, for consul's own tests. Package
-// main of test/peers adds consul's files with the requests and the tests; it does not compile without them.
+// main of test/peers adds it to consul's package, and it does not compile elsewhere. The build constraint
+// sets the language version, which is 1.19 in consul's go.mod.
 package checks
 
 import (

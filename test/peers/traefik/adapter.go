@@ -1,6 +1,5 @@
 // Package healthcheck carries out traefik's health checks of servers with core/endpoint, for traefik's own
-// tests. Package main of test/peers adds traefik's files with the requests, its constructors and its tests;
-// the package does not compile without them.
+// tests. Package main of test/peers adds it to traefik's package, and it does not compile elsewhere.
 package healthcheck
 
 import (
