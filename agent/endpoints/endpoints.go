@@ -1,14 +1,15 @@
 // Package endpoints combines the states of several probes into the state of one thing: the endpoints of
 // prober.yaml. An endpoint is a probe too. Its handler answers with the combined state, and the probe is
 // triggered when one of its members changes.
+//
+// endpoints.go has the endpoints and their handler, members.go finds their members, and status.go combines
+// the states of the members.
 package endpoints
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,9 +20,7 @@ import (
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/endpoint"
 	"github.com/daeace23/prober/core/manager"
-	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
-	"github.com/daeace23/prober/pods/targets"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -39,64 +38,6 @@ type Endpoints struct {
 	mu   sync.Mutex // held while table is made
 	defs []config.Endpoint
 	pods []*declared.Pod
-}
-
-// table has the members of all endpoints. It is read-only.
-type table struct {
-	order     []string
-	endpoints map[string]*entry
-	owners    map[manager.Key]*entry // endpoints by their own probes
-	uses      map[manager.Key]*use
-	members   []*Member // each probe that is a member, once
-}
-
-// use has the endpoints that a probe is a member of.
-type use struct {
-	at int // index in table.members
-	of []*entry
-}
-
-// add adds an endpoint with its own probes.
-func (t *table) add(x *entry, own []Member) {
-	t.order, t.endpoints[x.def.Name] = append(t.order, x.def.Name), x
-	for i := range own {
-		k := own[i].key()
-		x.own, t.owners[k] = append(x.own, k), x
-	}
-	for i := range x.members {
-		m := &x.members[i]
-		u := t.uses[m.key()]
-		if u == nil {
-			u = &use{at: len(t.members)}
-			t.uses[m.key()], t.members = u, append(t.members, m)
-		}
-		m.at = u.at
-		if n := len(u.of); n == 0 || u.of[n-1] != x { // two members may name it
-			u.of = append(u.of, x)
-		}
-	}
-}
-
-// entry is an endpoint with its members.
-type entry struct {
-	def     config.Endpoint
-	own     []manager.Key // probes of the endpoint
-	members []Member
-	empty   []string // names of members without a probe
-}
-
-// Member is a probe that is a check of an endpoint.
-type Member struct {
-	Subject results.Subject
-	Kind    probe.Kind
-	Name    string // within the endpoint
-	Weight  int
-
-	at int // index in table.members
-}
-
-func (m *Member) key() manager.Key {
-	return manager.Key{PodUID: types.UID(m.Subject.PodUID), Container: m.Subject.Container, Kind: m.Kind}
 }
 
 // New returns Endpoints without endpoints.
@@ -134,65 +75,6 @@ func (e *Endpoints) resolveLocked() {
 	e.table.Store(t)
 }
 
-// index has probes by the names that a [config.Member] may have.
-type index struct {
-	groups map[string][]Member // by the name of a group, a push or an endpoint
-	pods   map[string][]Member // by NAMESPACE/POD
-}
-
-func indexOf(all []*declared.Pod) *index {
-	x := &index{groups: make(map[string][]Member), pods: make(map[string][]Member)}
-	for _, d := range all {
-		p := d.Pod()
-		for _, c := range d.Probes() {
-			m := Member{Subject: results.Subject{Namespace: p.Namespace, Pod: p.Name, PodUID: string(p.UID), Container: c.Container}, Kind: c.Kind}
-			name := p.Namespace + "/" + p.Name
-			x.pods[name] = append(x.pods[name], m)
-			if group := p.Labels[targets.GroupLabel]; group != "" {
-				x.groups[group] = append(x.groups[group], m)
-			}
-		}
-	}
-	return x
-}
-
-// resolve returns an endpoint with its members. A member of one probe has the name of the member, and of
-// several probes the names of their pods.
-func (x *index) resolve(def *config.Endpoint) *entry {
-	e := &entry{def: *def}
-	for _, m := range def.Members {
-		found := x.find(m.Name)
-		if len(found) == 0 {
-			e.empty = append(e.empty, m.Name)
-		}
-		for _, f := range found {
-			f.Name, f.Weight = m.Name, m.Weight
-			if len(found) > 1 {
-				f.Name = f.Subject.Pod
-				if m.IsPod() {
-					f.Name = m.Name + "/" + f.Subject.Container + "/" + f.Kind.String()
-				}
-			}
-			e.members = append(e.members, f)
-		}
-	}
-	return e
-}
-
-func (x *index) find(name string) []Member {
-	parts := strings.Split(name, "/")
-	if len(parts) < 2 {
-		return x.groups[name]
-	}
-	all := x.pods[parts[0]+"/"+parts[1]]
-	if len(parts) == 2 {
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(m Member) bool {
-		return m.Subject.Container != parts[2] || m.Kind.String() != parts[3]
-	})
-}
-
 // Changed implements [states.Reader]. It triggers the probes of the endpoints with this member.
 func (e *Endpoints) Changed(c *states.Change) {
 	key := manager.Key{PodUID: types.UID(c.Info.PodUID), Container: c.Info.Container, Kind: c.Info.Kind}
@@ -201,157 +83,6 @@ func (e *Endpoints) Changed(c *states.Change) {
 			_ = e.cfg.Trigger(own) // an error means that the probe has ended
 		}
 	}
-}
-
-// partOf yields the endpoints that a probe is a member of.
-func (t *table) partOf(key manager.Key) iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		u := t.uses[key]
-		for i := 0; u != nil && i < len(u.of) && yield(u.of[i]); i++ {
-		}
-	}
-}
-
-// PartOf returns the endpoints that a probe is a member of, in the order of prober.yaml. The caller must not
-// change them.
-func (e *Endpoints) PartOf(key manager.Key) (all []*config.Endpoint) {
-	for x := range e.table.Load().partOf(key) {
-		all = append(all, &x.def)
-	}
-	return all
-}
-
-// Status is an endpoint with the states of its members.
-type Status struct {
-	Config   config.Endpoint
-	Members  []MemberStatus
-	Empty    []string // names of members without a probe
-	Decision endpoint.Decision
-}
-
-// MemberStatus is a member with its state.
-type MemberStatus struct {
-	Member
-	states.Status
-	Decides bool // the state of the endpoint
-}
-
-// Status returns an endpoint; false if there is none.
-func (e *Endpoints) Status(name string) (Status, bool) {
-	x := e.table.Load().endpoints[name]
-	if x == nil {
-		return Status{}, false
-	}
-	return e.status(x), true
-}
-
-func (e *Endpoints) status(x *entry) Status {
-	s := Status{Config: x.def, Empty: x.empty, Members: make([]MemberStatus, len(x.members))}
-	for i, m := range x.members {
-		s.Members[i] = MemberStatus{Member: m, Status: e.of(&m)}
-	}
-	s.Decision = x.decide(func(i int) states.Status { return s.Members[i].Status })
-	for i := range s.Members {
-		m := &s.Members[i]
-		m.Decides = m.State != states.Success && m.State == s.Decision.State // as [endpoint.Rule.Decide] has it
-	}
-	return s
-}
-
-func (e *Endpoints) of(m *Member) states.Status {
-	return e.cfg.Of(m.Subject.PodUID, m.Subject.Container, m.Kind)
-}
-
-// maxDeciding is the largest number of checks that Deciding returns.
-const maxDeciding = 1000
-
-// Deciding returns the checks that decide the state of the endpoint with this probe; nil for other probes. A
-// check that is an endpoint too is followed by the checks that decide its state. Each probe is in the result
-// once. A check without a probe has only a name.
-func (e *Endpoints) Deciding(key manager.Key) []MemberStatus {
-	t := e.table.Load()
-	seen := make(map[manager.Key]bool)
-	var all []MemberStatus
-	var follow func(x *entry)
-	follow = func(x *entry) {
-		s := e.status(x)
-		for i := range s.Members {
-			m := &s.Members[i]
-			if !m.Decides || seen[m.key()] || len(all) >= maxDeciding {
-				continue
-			}
-			seen[m.key()] = true
-			all = append(all, *m)
-			if next := t.owners[m.key()]; next != nil {
-				follow(next)
-			}
-		}
-		for i := 0; s.Decision.State == states.Unknown && i < len(s.Empty) && len(all) < maxDeciding; i++ {
-			all = append(all, MemberStatus{Member: Member{Name: s.Empty[i], Weight: 1}, Status: states.Status{Cause: states.Cause{Text: noProbe}}, Decides: true})
-		}
-	}
-	if x := t.owners[key]; x != nil {
-		seen[key] = true
-		follow(x)
-	}
-	return all
-}
-
-// noProbe is the cause of a member without a probe.
-const noProbe = "there is no such probe"
-
-// Configs yields all endpoints, in the order of prober.yaml. The caller must not change them.
-func (e *Endpoints) Configs() iter.Seq[*config.Endpoint] {
-	return func(yield func(*config.Endpoint) bool) {
-		t := e.table.Load()
-		for _, name := range t.order {
-			if !yield(&t.endpoints[name].def) {
-				return
-			}
-		}
-	}
-}
-
-// Count is the number of checks of an endpoint by state. A check without a probe is unknown.
-type Count struct {
-	Namespace, Name string
-	Checks          [states.Failure + 1]int // by state
-}
-
-// Counts yields the numbers of checks of all endpoints, in the order of prober.yaml. It looks up the state of
-// each probe once.
-func (e *Endpoints) Counts() iter.Seq[Count] {
-	return func(yield func(Count) bool) {
-		t := e.table.Load()
-		now := make([]states.State, len(t.members))
-		for i, m := range t.members {
-			now[i] = e.of(m).State
-		}
-		for _, name := range t.order {
-			x := t.endpoints[name]
-			c := Count{Namespace: x.def.Namespace, Name: name}
-			c.Checks[states.Unknown] = len(x.empty)
-			for i := range x.members {
-				c.Checks[now[x.members[i].at]]++
-			}
-			if !yield(c) {
-				return
-			}
-		}
-	}
-}
-
-// decide combines the states of the members. A member without a probe is unknown.
-func (x *entry) decide(of func(i int) states.Status) endpoint.Decision {
-	parts := make([]endpoint.Part, 0, len(x.members)+len(x.empty))
-	for i := range x.members {
-		m, s := &x.members[i], of(i)
-		parts = append(parts, endpoint.Part{Name: m.Name, State: s.State, Text: s.Cause.Text, Weight: m.Weight})
-	}
-	for _, name := range x.empty {
-		parts = append(parts, endpoint.Part{Name: name, Text: noProbe, Weight: 1})
-	}
-	return x.def.Rule.Decide(parts)
 }
 
 // ErrUnknown is the error for the name of an endpoint that does not exist.

@@ -1,0 +1,152 @@
+package endpoints
+
+import (
+	"iter"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/endpoint"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/states"
+)
+
+// PartOf returns the endpoints that a probe is a member of, in the order of prober.yaml. The caller must not
+// change them.
+func (e *Endpoints) PartOf(key manager.Key) (all []*config.Endpoint) {
+	for x := range e.table.Load().partOf(key) {
+		all = append(all, &x.def)
+	}
+	return all
+}
+
+// Status is an endpoint with the states of its members.
+type Status struct {
+	Config   config.Endpoint
+	Members  []MemberStatus
+	Empty    []string // names of members without a probe
+	Decision endpoint.Decision
+}
+
+// MemberStatus is a member with its state.
+type MemberStatus struct {
+	Member
+	states.Status
+	Decides bool // the state of the endpoint
+}
+
+// Status returns an endpoint; false if there is none.
+func (e *Endpoints) Status(name string) (Status, bool) {
+	x := e.table.Load().endpoints[name]
+	if x == nil {
+		return Status{}, false
+	}
+	return e.status(x), true
+}
+
+func (e *Endpoints) status(x *entry) Status {
+	s := Status{Config: x.def, Empty: x.empty, Members: make([]MemberStatus, len(x.members))}
+	for i, m := range x.members {
+		s.Members[i] = MemberStatus{Member: m, Status: e.of(&m)}
+	}
+	s.Decision = x.decide(func(i int) states.Status { return s.Members[i].Status })
+	for i := range s.Members {
+		m := &s.Members[i]
+		m.Decides = m.State != states.Success && m.State == s.Decision.State // as [endpoint.Rule.Decide] has it
+	}
+	return s
+}
+
+func (e *Endpoints) of(m *Member) states.Status {
+	return e.cfg.Of(m.Subject.PodUID, m.Subject.Container, m.Kind)
+}
+
+// maxDeciding is the largest number of checks that Deciding returns.
+const maxDeciding = 1000
+
+// Deciding returns the checks that decide the state of the endpoint with this probe; nil for other probes. A
+// check that is an endpoint too is followed by the checks that decide its state. Each probe is in the result
+// once. A check without a probe has only a name.
+func (e *Endpoints) Deciding(key manager.Key) []MemberStatus {
+	t := e.table.Load()
+	seen := make(map[manager.Key]bool)
+	var all []MemberStatus
+	var follow func(x *entry)
+	follow = func(x *entry) {
+		s := e.status(x)
+		for i := range s.Members {
+			m := &s.Members[i]
+			if !m.Decides || seen[m.key()] || len(all) >= maxDeciding {
+				continue
+			}
+			seen[m.key()] = true
+			all = append(all, *m)
+			if next := t.owners[m.key()]; next != nil {
+				follow(next)
+			}
+		}
+		for i := 0; s.Decision.State == states.Unknown && i < len(s.Empty) && len(all) < maxDeciding; i++ {
+			all = append(all, MemberStatus{Member: Member{Name: s.Empty[i], Weight: 1}, Status: states.Status{Cause: states.Cause{Text: noProbe}}, Decides: true})
+		}
+	}
+	if x := t.owners[key]; x != nil {
+		seen[key] = true
+		follow(x)
+	}
+	return all
+}
+
+// noProbe is the cause of a member without a probe.
+const noProbe = "there is no such probe"
+
+// Configs yields all endpoints, in the order of prober.yaml. The caller must not change them.
+func (e *Endpoints) Configs() iter.Seq[*config.Endpoint] {
+	return func(yield func(*config.Endpoint) bool) {
+		t := e.table.Load()
+		for _, name := range t.order {
+			if !yield(&t.endpoints[name].def) {
+				return
+			}
+		}
+	}
+}
+
+// Count is the number of checks of an endpoint by state. A check without a probe is unknown.
+type Count struct {
+	Namespace, Name string
+	Checks          [states.Failure + 1]int // by state
+}
+
+// Counts yields the numbers of checks of all endpoints, in the order of prober.yaml. It looks up the state of
+// each probe once.
+func (e *Endpoints) Counts() iter.Seq[Count] {
+	return func(yield func(Count) bool) {
+		t := e.table.Load()
+		now := make([]states.State, len(t.members))
+		for i, m := range t.members {
+			now[i] = e.of(m).State
+		}
+		for _, name := range t.order {
+			x := t.endpoints[name]
+			c := Count{Namespace: x.def.Namespace, Name: name}
+			c.Checks[states.Unknown] = len(x.empty)
+			for i := range x.members {
+				c.Checks[now[x.members[i].at]]++
+			}
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// decide combines the states of the members. A member without a probe is unknown.
+func (x *entry) decide(of func(i int) states.Status) endpoint.Decision {
+	parts := make([]endpoint.Part, 0, len(x.members)+len(x.empty))
+	for i := range x.members {
+		m, s := &x.members[i], of(i)
+		parts = append(parts, endpoint.Part{Name: m.Name, State: s.State, Text: s.Cause.Text, Weight: m.Weight})
+	}
+	for _, name := range x.empty {
+		parts = append(parts, endpoint.Part{Name: name, Text: noProbe, Weight: 1})
+	}
+	return x.def.Rule.Decide(parts)
+}
