@@ -89,9 +89,9 @@ func (c *check[K]) step(text string, t *worker.Tick, stopped bool, next func(sta
 		c.text = shortened(text)
 	}
 	if passed && c.entry.untilCheck {
-		c.entry.restoreLocked(x.name, t.Start, now)
+		c.entry.restoreLocked(c.name, t.Start, now)
 	}
-	return pace[K]{s.id(c.entry.key, x.name), c.periodLocked(&x, t), x.jitter}
+	return pace[K]{s.id(c.entry.key, c.name), c.periodLocked(&x, t), x.jitter}
 }
 
 // windowedLocked returns the state by the last results, for a probe with Thresholds. A tick without a verdict

@@ -15,6 +15,7 @@ import (
 // fields are guarded by the mu of the set.
 type check[K comparable] struct {
 	set      *Set[K]   // read-only
+	name     string    // read-only
 	entry    *entry[K] // nil once the check is gone
 	settings unique.Handle[settings]
 	since    int64 // start of state, in nanoseconds of Unix time
@@ -26,9 +27,9 @@ type check[K comparable] struct {
 	extra    *extra      // nil for a plain probe
 }
 
-// settings are the configuration of a check, without its Probe, Push or Passive. Equal ones share memory.
+// settings are the configuration of a check, without its name, Probe, Push or Passive. Few are different, so
+// equal ones share memory.
 type settings struct {
-	name                         string
 	weight                       int
 	startPeriod                  time.Duration
 	thresholds                   Thresholds    // of a Push, or of a Probe with Of
@@ -45,9 +46,9 @@ type extra struct {
 	traffic   *traffic  // nil without a Passive
 }
 
-// newCheck returns a check of e, which starts to know something now.
+// newCheck returns a new check of e, whose state begins now.
 func newCheck[K comparable](s *Set[K], e *entry[K], cfg *Check, now time.Time) *check[K] {
-	c := &check[K]{set: s, entry: e, deadline: -1, since: now.UnixNano()}
+	c := &check[K]{set: s, name: cfg.Name, entry: e, deadline: -1, since: now.UnixNano()}
 	if cfg.StartPeriod == 0 && cfg.Thresholds == (Thresholds{}) && cfg.Probe != nil {
 		return c
 	}
@@ -101,8 +102,6 @@ func (c *check[K]) configureLocked(e *entry[K], next unique.Handle[settings], re
 	}
 }
 
-func (c *check[K]) name() string { return c.settings.Value().name }
-
 func (c *check[K]) push() *pushes {
 	if c.extra == nil {
 		return nil
@@ -119,8 +118,7 @@ func (c *check[K]) traffic() *traffic {
 
 // part returns the check for the rule. A failure in the start period does not count.
 func (c *check[K]) part() Part {
-	x := c.settings.Value()
-	p := Part{Name: x.name, State: c.state, Text: c.text, Weight: x.weight}
+	p := Part{Name: c.name, State: c.state, Text: c.text, Weight: c.settings.Value().weight}
 	if c.state == states.Failure && c.starting() {
 		p.State = states.Unknown
 	}
@@ -160,7 +158,7 @@ func shortened(text string) string {
 }
 
 func (c *check[K]) status() CheckStatus {
-	st := CheckStatus{Name: c.name(), State: c.state, Since: time.Unix(0, c.since), Text: c.text, Run: int(c.run)}
+	st := CheckStatus{Name: c.name, State: c.state, Since: time.Unix(0, c.since), Text: c.text, Run: int(c.run)}
 	if at, ok := c.next(); ok {
 		st.Next = at
 	}

@@ -134,7 +134,7 @@ func (p *Push) due(from time.Time) time.Time {
 	return next.Add(p.Grace)
 }
 
-// missing returns what to say of a report that was due.
+// missing returns the text of the failure without a report that was due.
 func (p *Push) missing(due time.Time) string {
 	if p.Schedule != nil {
 		return "no report for the time " + due.Add(-p.Grace).Format("2006-01-02 15:04 MST")

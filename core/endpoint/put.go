@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// plan is what Put is about to do with one check.
+// plan is the work of Put for one check.
 type plan[K comparable] struct {
 	check    *check[K] // new, or the present one
 	stays    bool      // check is the present one
@@ -116,7 +116,7 @@ func (s *Set[K]) prepare(e *entry[K], plans []plan[K], checks []Check) error {
 	for i := range plans {
 		p, cfg := &plans[i], &checks[i]
 		x := settings{
-			name: cfg.Name, weight: cmp.Or(cfg.Weight, 1), startPeriod: cfg.StartPeriod, thresholds: cfg.Thresholds,
+			weight: cmp.Or(cfg.Weight, 1), startPeriod: cfg.StartPeriod, thresholds: cfg.Thresholds,
 			unhealthy: cfg.Unhealthy, undecided: cfg.Undecided, jitter: cfg.Jitter,
 		}
 		if cfg.Push != nil {
@@ -186,7 +186,7 @@ func (s *Set[K]) addProbes(e, old *entry[K], plans []plan[K]) error {
 		return nil
 	}
 	s.group.RemoveFunc(e.key, func(id group.ID[K]) bool {
-		return !slices.ContainsFunc(plans, func(p plan[K]) bool { return p.probe != nil && p.settings.Value().name == id.Task })
+		return !slices.ContainsFunc(plans, func(p plan[K]) bool { return p.probe != nil && p.check.name == id.Task })
 	})
 	return nil
 }

@@ -158,7 +158,7 @@ func (s *Set[K]) setForced(key K, f *Forced) (found bool) {
 
 func (e *entry[K]) checkNamed(name string) *check[K] {
 	for _, c := range e.checks {
-		if c.name() == name {
+		if c.name == name {
 			return c
 		}
 	}
