@@ -2,8 +2,8 @@
 // prober.yaml. An endpoint is a probe too. Its handler answers with the combined state, and the probe is
 // triggered when one of its members changes.
 //
-// endpoints.go has the endpoints and their handler, members.go finds their members, and status.go combines
-// the states of the members.
+// endpoints.go has the endpoints and their handler. members.go finds their members, status.go combines the
+// states of the members, and explain.go names the members that decide.
 package endpoints
 
 import (

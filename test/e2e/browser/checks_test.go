@@ -148,9 +148,10 @@ func TestManyChecksAreBounded(t *testing.T) {
 		})
 	}
 	asked := make(chan string, 100)
-	f.server.Config.Handler = withEndpoints(f.server.Config.Handler, asked, object{"namespace": "targets", "name": "fleet", "type": "endpoint", "state": "failure", "rule": "all of hosts", "checks": checks})
+	f.server.Config.Handler = withEndpoints(f.server.Config.Handler, asked, object{"namespace": "targets", "name": "fleet", "type": "endpoint", "state": "failure", "rule": "all of hosts", "checks": checks, "dependsOn": []string{"db", "network"}})
 	b := open(t, f.server.URL+"/#/probe/targets/fleet/endpoint/readiness", desktop)
 	b.wait(`document.querySelectorAll(".checks li").length === 12 && document.querySelector(".checks li b").innerText === "host-990"`)
+	b.wait(`[...document.querySelectorAll(".checks p")].some((e) => e.innerText === "Depends on: db, network" && e.querySelector("a").getAttribute("href") === "#/probes?q=db")`)
 	const button = `document.querySelector(".checks button")`
 	b.wait(button + `.innerText === "200 of 1,000 checks" && ` + button + `.getAttribute("aria-expanded") === "false" && document.querySelector(".checks .more").innerText.endsWith("and 988 more")`)
 	b.tabTo(".checks button")
