@@ -17,8 +17,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/endpoint"
@@ -50,7 +48,7 @@ type Pushes struct {
 	cfg    Config
 	set    *endpoint.Set[string]
 	tokens atomic.Pointer[map[[sha256.Size]byte]string] // names by the hashes of tokens
-	keys   sync.Map                                     // name to manager.Key, of probes that have made an attempt
+	keys   sync.Map                                     // name to manager.Key, of the probes of checks
 
 	storing sync.Mutex // held while a report is stored, and in Set
 	journal *journal
@@ -85,8 +83,16 @@ func New(cfg Config) *Pushes {
 func (p *Pushes) Run(ctx context.Context) {
 	for c := range p.set.Subscribe(ctx) {
 		if key, ok := p.keys.Load(c.Key); ok {
-			_ = p.cfg.Trigger(key.(manager.Key)) // an error means that the probe has ended
+			_ = p.cfg.Trigger(key.(manager.Key)) // an error means that the probe does not exist
 		}
+	}
+}
+
+// Applied is called after the pods of checks were applied. It requests an attempt of each probe, so that a
+// state that is known is not unknown until the first attempt.
+func (p *Pushes) Applied() {
+	for _, key := range p.keys.Range {
+		_ = p.cfg.Trigger(key.(manager.Key)) // an error means that the probe does not exist
 	}
 }
 
@@ -127,10 +133,28 @@ func (p *Pushes) Set(file string, checks []config.Push) error {
 	for _, old := range before {
 		if !named[old.Name] {
 			_ = p.set.Remove(old.Name) // nothing else changes the set
+			p.keys.Delete(old.Name)
 		}
 	}
 	p.tokens.Store(&tokens)
+	p.noteWaits(checks)
 	return nil
+}
+
+// noteWaits stores when the wait for the first report of a new check has begun, so that a restart does not
+// begin it again.
+func (p *Pushes) noteWaits(checks []config.Push) {
+	for i := range checks {
+		name := checks[i].Name
+		s, ok := p.set.Status(name)
+		if _, known := p.journal.last[name]; known || !ok {
+			continue
+		}
+		if err := p.journal.add(&record{Name: name, State: *s.Checks[0].Push}); err != nil {
+			p.cfg.Log.Warn("the beginning of the wait for a report cannot be stored", "push", name, "error", err.Error())
+			return
+		}
+	}
 }
 
 // readTokens reads the tokens of all checks.
@@ -249,38 +273,25 @@ func (p *Pushes) state(name string) (s endpoint.CheckStatus, message string, ok 
 	return e.Checks[0], p.messages[name], true
 }
 
-// Handler returns the handler of the probe of a check.
-func (p *Pushes) Handler(name string) probe.Handler { return &handler{pushes: p, name: name} }
+// Handler returns the handler of the probe of a check, which has the given key.
+func (p *Pushes) Handler(name string, key manager.Key) probe.Handler {
+	p.keys.Store(name, key)
+	return &handler{p, name}
+}
 
 // handler answers with the state of a check.
 type handler struct {
 	pushes *Pushes
 	name   string
-	key    atomic.Pointer[manager.Key] // nil before the first attempt
 }
 
-var (
-	_ probe.Releaser  = (*handler)(nil)
-	_ probe.Describer = (*handler)(nil)
-)
-
-// Release implements [probe.Releaser].
-func (h *handler) Release() {
-	if key := h.key.Load(); key != nil {
-		h.pushes.keys.CompareAndDelete(h.name, *key)
-	}
-}
+var _ probe.Describer = (*handler)(nil)
 
 // Describe implements [probe.Describer].
 func (h *handler) Describe(string, *probe.Request) string { return "" }
 
 // Probe implements [probe.Handler].
-func (h *handler) Probe(_ context.Context, req probe.Request) (probe.Outcome, error) {
-	if h.key.Load() == nil {
-		key := manager.Key{PodUID: types.UID(req.Pod.UID), Container: req.Container.Name, Kind: req.Kind}
-		h.key.Store(&key)
-		h.pushes.keys.Store(h.name, key)
-	}
+func (h *handler) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	s, message, ok := h.pushes.state(h.name)
 	switch {
 	case !ok:
