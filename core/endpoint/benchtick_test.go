@@ -76,7 +76,9 @@ func BenchmarkTicks(b *testing.B) {
 				b.Fatal(err)
 			}
 			return subject{
-				add:     func(key int, checks []Check) error { return s.Put(key, Endpoint[int]{Rule: Rule{AtLeast, 2}, Checks: checks}) },
+				add: func(key int, checks []Check) error {
+					return s.Put(key, Endpoint[int]{Rule: Rule{AtLeast, 2}, Checks: checks})
+				},
 				trigger: s.Trigger,
 				follow: func(ctx context.Context) {
 					for range s.Subscribe(ctx) {
