@@ -155,6 +155,10 @@ func TestReasonNamesDecidingParts(t *testing.T) {
 			t.Errorf("got the reason %q, want %q", got, want)
 		}
 	}
+	few := []Part{{Name: "a", State: states.Success}, {Name: "b", State: states.Success}}
+	if d := (Rule{AtLeast, 3}).Decide(few); d.State != states.Failure || d.Deciding != nil || d.Reason != "at least 3 must pass, and the checks are 2 together" {
+		t.Errorf("too few parts are %+v", d)
+	}
 	if d := (Rule{}).Decide(nil); d.State != states.Unknown || d.Reason != "" {
 		t.Errorf("no parts are %+v", d)
 	}
