@@ -102,7 +102,6 @@ func (p *Pushes) accept(w http.ResponseWriter, name string, rep *report) bool {
 	case errors.Is(err, ErrUnknown):
 		reply.Fail(w, http.StatusNotFound, "push %.80q: %v", name, err)
 	case err != nil:
-		p.cfg.Log.Error("a report to a push cannot be stored", "push", name, "error", err.Error())
 		reply.Fail(w, http.StatusServiceUnavailable, "push %s: the report cannot be stored; the agent's log says why", name)
 	}
 	return err == nil
