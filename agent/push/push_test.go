@@ -112,6 +112,13 @@ func TestRequests(t *testing.T) {
 		{"POST /push/" + token + "?result=success&status=up", "", 400, "backup", "error no report yet"},
 		{"POST /push/" + token + "?mesage=x", "", 400, "backup", "error no report yet"},
 		{"POST /push/" + token + "?status=sideways", "", 400, "backup", "error no report yet"},
+		// None of these must be taken for a success.
+		{"GET /push/" + token + "?result=failure;message=x", "", 400, "backup", "error no report yet"},
+		{"GET /push/" + token + "?status=down%&msg=x", "", 400, "backup", "error no report yet"},
+		{"GET /push/" + token + "?status=down&msg=100%", "", 400, "backup", "error no report yet"},
+		{"GET /push/" + token + "?result=success&result=failure", "", 400, "backup", "error no report yet"},
+		{"POST /api/v1/push/job?result=failure&started=true", "", 400, "job", "error no report yet"},
+		{"POST /api/v1/push/job?result=warning&started=false", "", 200, "job", "warning"},
 		{"POST /push/" + token + "x", "", 404, "backup", "error no report yet"},
 		{"POST /push/" + strings.ToUpper(token), "", 404, "backup", "error no report yet"},
 		{"POST /api/v1/push/job?result=success", "", 200, "job", "success"},
