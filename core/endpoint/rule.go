@@ -69,9 +69,15 @@ func (r Rule) needed(total int) int {
 //   - unknown if that depends on the parts that are unknown, or if there are no parts.
 //
 // So an unknown part never hides a failure that is certain, and never makes one. The parts that decide a
-// state are in it. Decide keeps no reference to parts, and allocates nothing for a success.
+// state are in it. A failure of parts that would not suffice if all of them passed has the weights in its
+// reason. Decide keeps no reference to parts, and allocates nothing for a success.
 func (r Rule) Decide(parts []Part) Decision {
-	d := Decision{State: r.combine(parts)}
+	total := 0
+	for i := range parts {
+		total += parts[i].weight()
+	}
+	needed := r.needed(total)
+	d := Decision{State: combine(parts, needed, total)}
 	if d.State == states.Success {
 		return d
 	}
@@ -81,15 +87,21 @@ func (r Rule) Decide(parts []Part) Decision {
 		}
 	}
 	d.Reason = explain(parts, d.State, len(d.Deciding))
+	if d.State == states.Failure && needed > total {
+		short := fmt.Sprintf("checks with the weight %d must pass, and all checks have the weight %d", needed, total)
+		if d.Reason != "" {
+			short += "; "
+		}
+		d.Reason = clip.Text(short+d.Reason, states.MaxText)
+	}
 	return d
 }
 
-// combine returns the state of [Rule.Decide].
-func (r Rule) combine(parts []Part) states.State {
-	var success, warning, unknown, total int
+// combine returns the state of [Rule.Decide], where parts with the weight needed must pass, of total.
+func combine(parts []Part, needed, total int) states.State {
+	var success, warning, unknown int
 	for i := range parts {
 		weight := parts[i].weight()
-		total += weight
 		switch parts[i].State {
 		case states.Success:
 			success += weight
@@ -99,7 +111,6 @@ func (r Rule) combine(parts []Part) states.State {
 			unknown += weight
 		}
 	}
-	needed := r.needed(total)
 	switch {
 	case total == 0:
 		return states.Unknown
