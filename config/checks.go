@@ -10,6 +10,7 @@ import (
 
 	"github.com/daeace23/prober/core/endpoint"
 	"github.com/daeace23/prober/internal/yamlpos"
+	"github.com/daeace23/prober/probe"
 )
 
 // Push is a check to which somebody reports results. It is a pod with one container, which prober does not
@@ -39,6 +40,8 @@ type Endpoint struct {
 
 	Line int    // in the file, for later errors
 	Path string // of the entry, such as endpoints[0]
+
+	minLine int // of Rule.Min
 }
 
 // Member is the name of a check of an [Endpoint]: a target group, a [Push], another Endpoint, or a pod as
@@ -50,6 +53,9 @@ type Member struct {
 
 // IsPod reports whether m is the name of a pod or a probe, and not of an entry of prober.yaml.
 func (m *Member) IsPod() bool { return strings.Contains(m.Name, "/") }
+
+// isProbe reports whether m is the name of a probe.
+func (m *Member) isProbe() bool { return strings.Count(m.Name, "/") == 3 }
 
 // podName returns NAMESPACE/POD of a member that is a pod or a probe.
 func (m *Member) podName() string {
@@ -136,6 +142,9 @@ func (d *decoder) endpoints(a *Agent) yamlpos.Reader {
 			"all":       d.members(&e, endpoint.All), "any": d.members(&e, endpoint.Any),
 			"atLeast": func(n *yamlpos.Node, path string) {
 				d.Mapping(n, path, yamlpos.Fields{"min": d.Int(&e.Rule.Min, 1, math.MaxInt32), "of": d.members(&e, endpoint.AtLeast)}, "min", "of")
+				if least := yamlpos.Field(n, "min"); least != nil {
+					e.minLine = least.Line
+				}
 			},
 		}, "name")
 		rules := 0
@@ -171,7 +180,7 @@ func (d *decoder) members(e *Endpoint, mode endpoint.Mode) yamlpos.Reader {
 			}
 			e.Members = append(e.Members, m)
 		})(n, path)
-		if len(e.Members) == 0 || len(e.Members) > maxEndpointMembers {
+		if n.Kind == yamlpos.List && (len(e.Members) == 0 || len(e.Members) > maxEndpointMembers) {
 			d.Errorf(n, path, "must have 1 to %d checks", maxEndpointMembers)
 		}
 	}
@@ -182,11 +191,17 @@ func (d *decoder) checkPodMember(n *yamlpos.Node, m *Member) {
 	parts := strings.Split(m.Name, "/")
 	if len(parts) != 2 && len(parts) != 4 || slices.Contains(parts, "") {
 		d.Errorf(n, m.Path, "%.80q must be a name, NAMESPACE/POD or NAMESPACE/POD/CONTAINER/KIND", m.Name)
+		return
+	}
+	if len(parts) == 4 {
+		if _, err := probe.ParseKind(parts[3]); err != nil {
+			d.Error(n, m.Path, err)
+		}
 	}
 }
 
-// validateChecks reports duplicate names, unknown members, and endpoints that are members of themselves.
-// groups has the lines of the target groups, by name.
+// validateChecks reports duplicate names and unknown members. groups has the lines of the target groups, by
+// name.
 func (d *decoder) validateChecks(a *Agent, groups map[string]int) {
 	names := maps.Clone(groups)
 	add := func(name, path string, line int) {
@@ -210,6 +225,37 @@ func (d *decoder) validateChecks(a *Agent, groups map[string]int) {
 			if _, ok := names[m.Name]; !ok && m.Name != "" && !m.IsPod() {
 				d.ErrorAt(m.Line, m.Path, fmt.Errorf("unknown check %.80q%s", m.Name, yamlpos.Known(m.Name, known)))
 			}
+		}
+	}
+}
+
+// validateRules reports rules that need more weight than the members can have.
+func (d *decoder) validateRules(a *Agent) {
+	most := make(map[string]int) // probes of an entry, by its name
+	for i := range a.Targets {
+		if g := &a.Targets[i]; g.isStatic() {
+			most[g.Name] = len(g.Static)
+		}
+	}
+	for i := range a.Push {
+		most[a.Push[i].Name] = 1
+	}
+	for i := range a.Endpoints {
+		most[a.Endpoints[i].Name] = 1
+	}
+	for i := range a.Endpoints {
+		e := &a.Endpoints[i]
+		total, known := 0, e.Rule.Mode == endpoint.AtLeast
+		for j := range e.Members {
+			m := &e.Members[j]
+			n, ok := most[m.Name]
+			if m.isProbe() {
+				n, ok = 1, true
+			}
+			total, known = total+n*m.Weight, known && ok
+		}
+		if known && e.Rule.Min > total {
+			d.ErrorAt(e.minLine, e.Path+".atLeast.min", fmt.Errorf("must be at most %d, the weight of all checks", total))
 		}
 	}
 }

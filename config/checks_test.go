@@ -54,11 +54,23 @@ endpoints:
 	}
 }
 
+// The number of probes of a pod, and of a group with a list outside the file, is not known.
+func TestParseUnknownWeight(t *testing.T) {
+	for _, member := range []string{"a/b", "g"} {
+		text := "targets: [{name: g, probe: {}, static: [h], file: [f.json]}]\nendpoints: [{name: e, atLeast: {min: 4, of: [" + member + "]}}]\n"
+		if _, err := config.Parse("prober.yaml", []byte(targetsHead+text)); err != nil {
+			t.Errorf("%s: %v", member, err)
+		}
+	}
+}
+
 func TestParseRefusesBadChecks(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"push: [{name: p}]", "push[0]: must have a ttl or a schedule"},
 		{"push: [{name: p, ttl: 1h, schedule: '@daily'}]", "push[0].schedule: must not be set together with ttl"},
 		{"push: [{name: p, ttl: 1ms}]", "push[0].ttl: must be from 1s to 8784h0m0s"},
+		{"push: [{name: p, ttl: 1d}]", "push[0].ttl: must be a duration such as 50ms, 1s or 1m30s"},
+		{"push: [{name: p, schedule: '@daily', grace: -1m}]", "push[0].grace: must not be negative"},
 		{"push: [{name: p, ttl: 1h, grace: 1h}]", "push[0].grace: needs a schedule"},
 		{"push: [{name: p, ttl: 1h, timeZone: UTC}]", "push[0].timeZone: needs a schedule"},
 		{"push: [{name: p, schedule: '@daily', timeZone: Mars/Olympus}]", `push[0].timeZone: "Mars/Olympus" is not the name of a time zone, such as Europe/Riga`},
@@ -80,6 +92,8 @@ func TestParseRefusesBadChecks(t *testing.T) {
 		{"endpoints: [{name: e, all: [p]}]\npush: [{name: pp, ttl: 1h}]", `endpoints[0].all[0]: unknown check "p"; known: e, pp (did you mean "pp"?)`},
 		{"push: [{name: p, ttl: 1h}]\nendpoints: [{name: e, all: [p, p]}]", `endpoints[0].all[1]: "p" is named twice`},
 		{"endpoints: [{name: e, any: [a/b/c]}]", `endpoints[0].any[0]: "a/b/c" must be a name, NAMESPACE/POD or NAMESPACE/POD/CONTAINER/KIND`},
+		{"endpoints: [{name: e, any: [a/b/c/redy]}]", `endpoints[0].any[0]: unknown kind "redy"; known: liveness, readiness, startup`},
+		{"endpoints: [{name: e, any: a/b}]", "endpoints[0].any: must be a list, not a string"},
 		{"endpoints: [{name: e, any: [a/]}]", `endpoints[0].any[0]: "a/" must be a name, NAMESPACE/POD or NAMESPACE/POD/CONTAINER/KIND`},
 		{"endpoints: [{name: e, all: [f]}, {name: f, any: [e]}]", "endpoints[0].all[0]: a cycle: e -> f -> e"},
 		{"endpoints: [{name: e, all: [e]}]", "endpoints[0].all[0]: a cycle: e -> e"},
@@ -88,6 +102,8 @@ func TestParseRefusesBadChecks(t *testing.T) {
 		{"push: [{name: p, ttl: 1h, dependsOn: [e]}]\nendpoints: [{name: e, all: [p]}]", "push[0].dependsOn[0]: a cycle: p -> e -> p"},
 		{"push: [{name: p, ttl: 1h, dependsOn: [q]}]", `push[0].dependsOn[0]: unknown name "q"; known: p`},
 		{"endpoints: [{name: e, atLeast: {of: [a/b]}}]", "endpoints[0].atLeast.min: the field is required"},
+		{"endpoints: [{name: e, atLeast: {min: 4, of: [{check: a/b/c/readiness, weight: 3}]}}]", "endpoints[0].atLeast.min: must be at most 3, the weight of all checks"},
+		{"targets: [{name: g, probe: {}, static: [h, i]}]\npush: [{name: p, ttl: 1h}]\nendpoints: [{name: e, atLeast: {min: 4, of: [g, p]}}]", "endpoints[0].atLeast.min: must be at most 3, the weight of all checks"},
 		{"endpoints: [{name: e, atLeast: {min: 1, of: [{check: a/b, weight: 1001}]}}]", "endpoints[0].atLeast.of[0].weight: must be at most 1000"},
 		{"endpoints: [{name: e, atLeast: {min: 1, of: [{weight: 1}]}}]", "endpoints[0].atLeast.of[0].check: the field is required"},
 	} {

@@ -78,6 +78,11 @@ type TargetGroup struct {
 	Path string // of the entry, such as targets[0]
 }
 
+// isStatic reports whether all targets of g are in the file.
+func (g *TargetGroup) isStatic() bool {
+	return len(g.Files)+len(g.HTTP)+len(g.DNS)+len(g.Commands) == 0
+}
+
 // Witness is a target group that witnesses the network: while no target of any Witness answers, failures of
 // the other targets are not reported.
 type Witness struct {
@@ -237,9 +242,14 @@ func (d *decoder) pattern(to *[]string) yamlpos.Reader {
 // interval returns a reader of a duration between least and most, inclusive.
 func (d *decoder) interval(to *time.Duration, least, most time.Duration) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
-		d.Duration(to)(n, path)
-		if *to < least || *to > most {
+		read := time.Duration(-1)
+		d.Duration(&read)(n, path)
+		switch {
+		case read < 0: // Duration has reported it
+		case read < least || read > most:
 			d.Errorf(n, path, "must be from %s to %s", least, most)
+		default:
+			*to = read
 		}
 	}
 }
@@ -345,6 +355,7 @@ func (d *decoder) validateTargets(a *Agent) {
 		}
 	}
 	d.validateChecks(a, groups)
+	d.validateRules(a)
 	known := slices.Collect(maps.Keys(groups))
 	for i, w := range a.Uplink {
 		if _, ok := groups[w.Group]; w.Group != "" && !ok {

@@ -95,7 +95,7 @@ func answer(e *endpoints.Endpoints, name string) string {
 
 const groups = `
 targets:
-- {name: web, probe: {tcpSocket: {port: 1}}, static: ["127.0.0.1"]}
+- {name: web, probe: {tcpSocket: {port: 1}}, static: ["127.0.0.1", "127.0.0.2", "127.0.0.3"]}
 push: [{name: backup, ttl: 1h}]
 `
 
@@ -146,6 +146,28 @@ endpoints:
 		"pod": "failure 1 of 3 checks fail: default/shop/main/liveness: deadlock", "one": "success", "gone": "warning 1 of 2 checks warn: backup: slow",
 		"outer": "failure 2 of 4 checks fail: inner: backup: late; web-c: connection refused", "inner": "warning backup: slow",
 	})
+}
+
+// A group without targets may have any number of them later, as when its list is read for the first time.
+func TestMissingMemberIsNeverFailure(t *testing.T) {
+	f := new(fleet)
+	f.add("targets", "backup", "backup", "push/readiness")
+	e := f.open(t, `
+targets:
+- {name: web, probe: {tcpSocket: {port: 1}}, file: [list.json]}
+push: [{name: backup, ttl: 1h}]
+endpoints:
+- {name: two, atLeast: {min: 2, of: [web]}}
+- {name: heavy, atLeast: {min: 5, of: [web, backup]}}
+`)
+	f.set("backup", "push", probe.Readiness, states.Failure, "late")
+	for name, want := range map[string]string{
+		"two": "unknown web: there is no such probe", "heavy": "unknown 1 of 2 checks are unknown: web: there is no such probe",
+	} {
+		if got := answer(e, name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
 }
 
 // A change of a member triggers the probes of the endpoints with this member, and no others.

@@ -93,7 +93,8 @@ func (e *Endpoints) Counts() iter.Seq[Count] {
 	}
 }
 
-// decide combines the states of the members. A member without a probe is unknown.
+// decide combines the states of the members. A member without a probe is unknown, and so is the number of its
+// probes: it may be all that the rule needs.
 func (x *entry) decide(of func(i int) states.Status) endpoint.Decision {
 	parts := make([]endpoint.Part, 0, len(x.members)+len(x.empty))
 	for i := range x.members {
@@ -101,7 +102,7 @@ func (x *entry) decide(of func(i int) states.Status) endpoint.Decision {
 		parts = append(parts, endpoint.Part{Name: m.Name, State: s.State, Text: s.Cause.Text, Weight: m.Weight})
 	}
 	for _, name := range x.empty {
-		parts = append(parts, endpoint.Part{Name: name, Text: noProbe, Weight: 1})
+		parts = append(parts, endpoint.Part{Name: name, Text: noProbe, Weight: max(1, x.def.Rule.Min)})
 	}
 	return x.def.Rule.Decide(parts)
 }

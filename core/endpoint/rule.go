@@ -69,42 +69,48 @@ func (r Rule) needed(total int) int {
 //   - unknown if that depends on the parts that are unknown, or if there are no parts.
 //
 // So an unknown part never hides a failure that is certain, and never makes one. The parts that decide a
-// state are in it. Decide keeps no reference to parts, and allocates nothing for a success.
+// state are in it. A failure of parts that would not suffice if all of them passed has the weights in its
+// reason. Decide keeps no reference to parts, and allocates nothing for a success.
 func (r Rule) Decide(parts []Part) Decision {
-	d := Decision{State: r.combine(parts)}
+	total := 0
+	for i := range parts {
+		total += parts[i].weight()
+	}
+	needed := r.needed(total)
+	d := Decision{State: combine(parts, needed, total)}
 	if d.State == states.Success {
 		return d
 	}
-	n, total := 0, 0
+	n := 0
 	for i := range parts {
-		total += parts[i].weight()
 		if parts[i].State == d.State {
 			n++
 		}
 	}
-	switch {
-	case len(parts) == 0:
-		return d
-	case n == 0: // no part fails, and yet they do not suffice
-		d.Reason = fmt.Sprintf("at least %d must pass, and the checks are %d together", r.Min, total)
-		return d
-	}
-	d.Deciding = make([]string, 0, n)
-	for i := range parts {
-		if parts[i].State == d.State {
-			d.Deciding = append(d.Deciding, parts[i].Name)
+	if n > 0 {
+		d.Deciding = make([]string, 0, n)
+		for i := range parts {
+			if parts[i].State == d.State {
+				d.Deciding = append(d.Deciding, parts[i].Name)
+			}
 		}
+		d.Reason = explain(parts, d.State, n)
 	}
-	d.Reason = explain(parts, d.State, n)
+	if d.State == states.Failure && needed > total {
+		short := fmt.Sprintf("checks with the weight %d must pass, and all checks have the weight %d", needed, total)
+		if d.Reason != "" {
+			short += "; "
+		}
+		d.Reason = clip.Text(short+d.Reason, states.MaxText)
+	}
 	return d
 }
 
-// combine returns the state of [Rule.Decide].
-func (r Rule) combine(parts []Part) states.State {
-	var success, warning, unknown, total int
+// combine returns the state of [Rule.Decide], where parts with the weight needed must pass, of total.
+func combine(parts []Part, needed, total int) states.State {
+	var success, warning, unknown int
 	for i := range parts {
 		weight := parts[i].weight()
-		total += weight
 		switch parts[i].State {
 		case states.Success:
 			success += weight
@@ -114,7 +120,6 @@ func (r Rule) combine(parts []Part) states.State {
 			unknown += weight
 		}
 	}
-	needed := r.needed(total)
 	switch {
 	case total == 0:
 		return states.Unknown

@@ -22,7 +22,7 @@ func newDescribe(env *command.Env) *cobra.Command {
 		Use:   "describe",
 		Short: "Show the details of probes of a running agent",
 		Long: "Describe shows probes with their spec, their state, their last ticks and the events of their\n" +
-			"pods.\n\n" +
+			"pods, with the checks of endpoints and the reports of pushes.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober describe shop/web readiness",
 	}, func(ctx context.Context, c *client.Client, s *selection) error { return describe(ctx, env, c, s) })
@@ -45,7 +45,7 @@ func describe(ctx context.Context, env *command.Env, c *client.Client, s *select
 			return err
 		}
 	}
-	if err := describeChecks(ctx, env, c, probes); err != nil {
+	if err := describeEndpoints(ctx, env, c, probes); err != nil {
 		return err
 	}
 	of := find("events")
@@ -56,32 +56,60 @@ func describe(ctx context.Context, env *command.Env, c *client.Client, s *select
 	return (&table{of: of, out: env.Stdout}).write(true, events)
 }
 
-// describeChecks shows the checks of the endpoints among probes.
-func describeChecks(ctx context.Context, env *command.Env, c *client.Client, probes []api.ProbeStatus) error {
+// describeEndpoints shows the checks of the endpoints among probes, and the reports of the pushes.
+func describeEndpoints(ctx context.Context, env *command.Env, c *client.Client, probes []api.ProbeStatus) error {
 	for i := range probes {
 		p := &probes[i]
-		if p.Handler != api.TypeEndpoint || p.Container != api.TypeEndpoint {
+		if p.Handler != p.Container || p.Handler != api.TypeEndpoint && p.Handler != api.TypePush {
 			continue
 		}
-		all, err := c.Endpoints(ctx, client.EndpointFilter{Namespace: p.Namespace, Name: p.Pod, Type: api.TypeEndpoint})
+		all, err := c.Endpoints(ctx, client.EndpointFilter{Namespace: p.Namespace, Name: p.Pod, Type: p.Handler})
 		if err != nil {
 			return remote.Failed(err)
 		}
-		for _, e := range all {
-			fmt.Fprintf(env.Stdout, "\nChecks (%s must pass):\n", line(e.Rule))
-			w := tabwriter.NewWriter(env.Stdout, 0, 4, 2, ' ', 0)
-			for _, check := range e.Checks {
-				fmt.Fprintf(w, "  %s\t%s\t%s\n", line(check.Name), check.State, line(check.Cause))
+		for j := range all {
+			write := describeChecks
+			if all[j].Push != nil {
+				write = describePush
 			}
-			for _, name := range e.Missing {
-				fmt.Fprintf(w, "  %s\tmissing\tthere is no such probe\n", line(name))
-			}
-			if err := w.Flush(); err != nil {
+			if err := write(env.Stdout, &all[j]); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func describeChecks(out io.Writer, e *api.Endpoint) error {
+	fmt.Fprintf(out, "\nChecks (%s must pass):\n", line(e.Rule))
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for _, check := range e.Checks {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", line(check.Name), check.State, line(check.Cause))
+	}
+	for _, name := range e.Missing {
+		fmt.Fprintf(w, "  %s\tmissing\tthere is no such probe\n", line(name))
+	}
+	return w.Flush()
+}
+
+func describePush(out io.Writer, e *api.Endpoint) error {
+	fmt.Fprintln(out, "\nReports:")
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	last := "none"
+	if p := e.Push; !p.LastReport.IsZero() {
+		last = ago(p.LastReport) + " ago"
+		if p.Message != "" {
+			last += ": " + p.Message
+		}
+	}
+	fmt.Fprintf(w, "  last\t%s\n", line(last))
+	if !e.Push.Started.IsZero() {
+		fmt.Fprintf(w, "  running\tfor %s\n", ago(e.Push.Started))
+	}
+	if !e.Push.Due.IsZero() {
+		fmt.Fprintf(w, "  due\tin %s\n", max(time.Until(e.Push.Due), 0).Round(time.Second))
+	}
+	return w.Flush()
 }
 
 // shownTicks is the number of ticks of the history that are shown.
