@@ -55,11 +55,11 @@ type Pushes struct {
 	journal *journal
 	waits   sync.WaitGroup // stores the begins of waits
 
-	mu       sync.Mutex // held briefly, and never while a file is written
-	checks   []config.Push
-	last     map[string]*record // by the names of checks; its records are read-only
-	counts   map[Count]uint64
-	failing  bool // the newest report could not be stored
+	mu      sync.Mutex // held briefly, and never while a file is written
+	checks  []config.Push
+	last    map[string]*record // by the names of checks; its records are read-only
+	counts  map[Count]uint64
+	failing bool // the newest report could not be stored
 }
 
 // maxStoring is how long a report waits for others that are being stored.
