@@ -33,8 +33,9 @@ type record struct {
 }
 
 // journal is the file of the last record of each check. It stores each record before add returns: the end of
-// the process loses none. It is not synced at each record, so that a loss of power may lose the last seconds. The
-// zero value of path stores nothing. The caller serializes calls.
+// the process loses none. It is not synced at each record, so that a loss of power may lose the last seconds.
+// The zero value of path stores nothing. The caller serializes calls.
+// See RATIONALE.md, "Why is a report in a journal, and not in the history?"
 type journal struct {
 	path string
 	file *os.File // nil until the first record, and after an error
@@ -60,8 +61,8 @@ func openJournal(dir string, log *slog.Logger) (*journal, map[string]*record) {
 	return j, last
 }
 
-// read reads the file into last. broken is the number of lines that are no records; an agent that was killed may leave
-// one.
+// read reads the file into last. broken is the number of lines that are no records; an agent that was killed
+// may leave one.
 func (j *journal) read(last map[string]*record) (broken int, err error) {
 	f, err := ownership.OpenFile(j.path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,6 +18,7 @@ import (
 
 // check is a push or an endpoint of prober.yaml. Its pod has one external container with a readiness probe, and
 // the label of a group.
+// See RATIONALE.md, "Why is a push or an endpoint a probe too?"
 type check struct {
 	handler         string // the name of the handler, and of the container
 	namespace, name string // of the pod
