@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
@@ -97,11 +98,11 @@ func (p *push) sendBatch(ctx context.Context, c *client.Client, b *batch) error 
 }
 
 // lineNumber matches the line of a batch that an error of the agent names.
-var lineNumber = regexp.MustCompile(`^line ([0-9]{1,9})\b`)
+var lineNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line ([0-9]{1,9})\b`) })
 
 // named returns an error of the agent with the number of the line in stdin.
 func (b *batch) named(text string) string {
-	if m := lineNumber.FindStringSubmatch(text); m != nil {
+	if m := lineNumber().FindStringSubmatch(text); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil && n >= 1 && n <= len(b.numbers) {
 			return fmt.Sprintf("line %d%s", b.numbers[n-1], text[len(m[0]):])
 		}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
@@ -24,7 +25,7 @@ type pushURL struct {
 }
 
 // pushPath matches the end of the path of a push URL, with the token. A reverse proxy may add a prefix.
-var pushPath = regexp.MustCompile(`/push/([A-Za-z0-9_-]{16,128})$`)
+var pushPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/push/([A-Za-z0-9_-]{16,128})$`) })
 
 // urlSender returns the function that sends a report to the URL.
 func (p *push) urlSender() (sender, error) {
@@ -50,7 +51,7 @@ func parseURL(text string) (*pushURL, error) {
 	if at.RawQuery != "" || at.ForceQuery || at.Fragment != "" {
 		return nil, command.Usage("", "--url: must not have a query or a fragment")
 	}
-	match := pushPath.FindStringSubmatch(at.EscapedPath())
+	match := pushPath().FindStringSubmatch(at.EscapedPath())
 	if match == nil {
 		return nil, command.Usage("", "--url: must be https://HOST/push/TOKEN, with a token of 16 to 128 of A-Z, a-z, 0-9, - and _")
 	}
