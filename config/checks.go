@@ -164,6 +164,7 @@ func (d *decoder) endpoints(a *Agent) yamlpos.Reader {
 func (d *decoder) members(e *Endpoint, mode endpoint.Mode) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		e.Rule.Mode, e.Members = mode, nil
+		named := make(map[string]bool)
 		d.ListOf(func(n *yamlpos.Node, path string) {
 			m := Member{Ref{Line: n.Line, Path: path}, 1}
 			if n.Kind == yamlpos.Mapping && mode == endpoint.AtLeast {
@@ -175,9 +176,10 @@ func (d *decoder) members(e *Endpoint, mode endpoint.Mode) yamlpos.Reader {
 			if m.Name != "" && m.IsPod() {
 				d.checkPodMember(n, &m)
 			}
-			if slices.ContainsFunc(e.Members, func(o Member) bool { return o.Name == m.Name }) {
+			if named[m.Name] {
 				d.Errorf(n, m.Path, "%.80q is named twice", m.Name)
 			}
+			named[m.Name] = true
 			e.Members = append(e.Members, m)
 		})(n, path)
 		if n.Kind == yamlpos.List && (len(e.Members) == 0 || len(e.Members) > maxEndpointMembers) {
@@ -223,7 +225,7 @@ func (d *decoder) validateChecks(a *Agent, groups map[string]int) {
 		for j := range e.Members {
 			m := &e.Members[j]
 			if _, ok := names[m.Name]; !ok && m.Name != "" && !m.IsPod() {
-				d.ErrorAt(m.Line, m.Path, fmt.Errorf("unknown check %.80q%s", m.Name, yamlpos.Known(m.Name, known)))
+				d.Unknown(m.Line, m.Path, "check", m.Name, known)
 			}
 		}
 	}

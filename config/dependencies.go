@@ -19,11 +19,14 @@ type Ref struct {
 // names returns a reader of a list of names of other entries. It refuses a name that the list has twice.
 // decoder.checkDependencies reports unknown names.
 func (d *decoder) names(to *[]Ref) yamlpos.Reader {
+	first := make(map[string]string) // paths by name
 	return d.ListOf(func(n *yamlpos.Node, path string) {
 		r := Ref{Line: n.Line, Path: path}
 		d.NonEmpty(&r.Name)(n, path)
-		if i := slices.IndexFunc(*to, func(other Ref) bool { return other.Name == r.Name }); i >= 0 && r.Name != "" {
-			d.Errorf(n, path, "%.80q is set twice, first at %s", r.Name, (*to)[i].Path)
+		if other, ok := first[r.Name]; ok && r.Name != "" {
+			d.Errorf(n, path, "%.80q is set twice, first at %s", r.Name, other)
+		} else {
+			first[r.Name] = path
 		}
 		*to = append(*to, r)
 	})
@@ -86,7 +89,7 @@ func (d *decoder) validateDependencies(a *Agent) {
 	for _, n := range nodes {
 		for _, r := range n.dependsOn {
 			if !known[r.Name] {
-				d.ErrorAt(r.Line, r.Path, fmt.Errorf("unknown name %.80q%s", r.Name, yamlpos.Known(r.Name, names)))
+				d.Unknown(r.Line, r.Path, "name", r.Name, names)
 			}
 		}
 	}

@@ -351,7 +351,7 @@ func (d *decoder) validateTargets(a *Agent) {
 		}
 		groups[g.Name] = g.Line
 		if _, ok := modules[g.Module]; g.Module != "" && !ok {
-			d.ErrorAt(g.Line, g.Path+".module", fmt.Errorf("unknown module %.80q%s", g.Module, yamlpos.Known(g.Module, names)))
+			d.Unknown(g.Line, g.Path+".module", "module", g.Module, names)
 		}
 	}
 	d.validateChecks(a, groups)
@@ -359,7 +359,7 @@ func (d *decoder) validateTargets(a *Agent) {
 	known := slices.Collect(maps.Keys(groups))
 	for i, w := range a.Uplink {
 		if _, ok := groups[w.Group]; w.Group != "" && !ok {
-			d.ErrorAt(w.Line, yamlpos.Item("uplink", i), fmt.Errorf("unknown group of targets %.80q%s", w.Group, yamlpos.Known(w.Group, known)))
+			d.Unknown(w.Line, yamlpos.Item("uplink", i), "group of targets", w.Group, known)
 		}
 	}
 }

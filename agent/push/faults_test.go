@@ -3,15 +3,20 @@ package push_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/push"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/endpoint"
@@ -85,6 +90,35 @@ func TestFullDiskIsLoggedOnce(t *testing.T) {
 	if got := strings.Count(log.String(), "\n"); got != 2 {
 		t.Errorf("%d lines:\n%s", got, log.String())
 	}
+}
+
+// Slow senders with the token of one push leave slots of [access.Shares] for other pushes.
+func TestSlowSendersOfOnePush(t *testing.T) {
+	dir := folder(t)
+	const other = "another-token-of-another-push"
+	if err := os.WriteFile(filepath.Join(dir, "other.token"), []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, dir, checks+"- {name: other, ttl: 1h, tokenFile: other.token}\n")
+		defer p.Close()
+		shares := access.Shares{Slots: 100, Wait: time.Second, Cut: func(string) {}, Full: func(w http.ResponseWriter) { w.WriteHeader(503) }}
+		h := shares.Limit(serve(p).ServeHTTP)
+		body, sender := io.Pipe()
+		var sending sync.WaitGroup
+		for range 200 {
+			sending.Go(func() { h(httptest.NewRecorder(), httptest.NewRequest("POST", "/push/"+token, body)) })
+		}
+		synctest.Wait()
+		if status, text := send(h, "POST", "/push/"+other, ""); status != 200 {
+			t.Errorf("another push: %d %s", status, text)
+		}
+		_ = sender.Close()
+		sending.Wait()
+		if status, text := send(h, "POST", "/push/"+token+"?message=later", ""); status != 200 {
+			t.Errorf("later: %d %s", status, text)
+		}
+	})
 }
 
 // A report keeps none of the memory of its request.

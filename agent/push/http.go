@@ -22,6 +22,9 @@ import (
 const (
 	maxMessage = 10 << 10  // bytes of a message that are read
 	maxLines   = 512 << 10 // bytes of a request with lines
+	// maxSenders is the limit of requests with one token at a time. Slow senders of one push must leave room
+	// for the other pushes, which may have the same address behind a proxy.
+	maxSenders = 8
 )
 
 // report is one report of a request.
@@ -38,6 +41,12 @@ func (p *Pushes) ServeToken(w http.ResponseWriter, r *http.Request) {
 		reply.Fail(w, http.StatusNotFound, "no push has this token")
 		return
 	}
+	if !p.enter(name) {
+		w.Header().Set("Retry-After", "1")
+		reply.Fail(w, http.StatusServiceUnavailable, "push %s: %d requests are under way; try again later", name, maxSenders)
+		return
+	}
+	defer p.leave(name)
 	rep, err := readReport(r)
 	if err == nil {
 		err = rep.apply(r.PathValue("what"))
@@ -52,6 +61,25 @@ func (p *Pushes) ServeToken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = io.WriteString(w, "ok\n")
+}
+
+// enter reports whether a push may have one more request, until it calls leave.
+func (p *Pushes) enter(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.senders[name] == maxSenders {
+		return false
+	}
+	p.senders[name]++
+	return true
+}
+
+func (p *Pushes) leave(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.senders[name]--; p.senders[name] == 0 {
+		delete(p.senders, name)
+	}
 }
 
 // apply applies the last part of a path.

@@ -59,7 +59,8 @@ type Pushes struct {
 	checks  []config.Push
 	last    map[string]*record // by the names of checks; its records are read-only
 	counts  map[Count]uint64
-	failing bool // the newest report could not be stored
+	senders map[string]int // requests with tokens, by the names of checks
+	failing bool           // the newest report could not be stored
 }
 
 // maxStoring is how long a report waits for others that are being stored.
@@ -77,7 +78,7 @@ func New(cfg Config) *Pushes {
 	if err != nil {
 		panic(err) // the zero config works
 	}
-	p := &Pushes{cfg: cfg, set: set, storing: make(chan struct{}, 1), counts: make(map[Count]uint64)}
+	p := &Pushes{cfg: cfg, set: set, storing: make(chan struct{}, 1), counts: make(map[Count]uint64), senders: make(map[string]int)}
 	p.journal, p.last = openJournal(cfg.StateDir, cfg.Log)
 	p.tokens.Store(new(map[[sha256.Size]byte]string))
 	return p

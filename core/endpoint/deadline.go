@@ -106,7 +106,11 @@ func (s *Set[K]) expire() {
 	}
 }
 
-// expireDue runs the deadlines that are due. It returns the time until the next one.
+// maxWait is the longest wait for a deadline. When the clock is put forward, a schedule is due by the clock
+// while a timer goes by the time that passes.
+const maxWait = time.Minute
+
+// expireDue runs the deadlines that are due. It returns how long to wait until it is called again.
 func (s *Set[K]) expireDue() (wait time.Duration, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +118,7 @@ func (s *Set[K]) expireDue() (wait time.Duration, closed bool) {
 		now := time.Now()
 		d := s.deadlines.list[0]
 		if now.Before(d.at) {
-			return d.at.Sub(now), false
+			return min(d.at.Sub(now), maxWait), false
 		}
 		heap.Pop(&s.deadlines)
 		if d.check == nil {

@@ -234,3 +234,26 @@ func TestStateTextOfOtherVersionIsUnknown(t *testing.T) {
 		t.Errorf("got %v, %v", st.State, err)
 	}
 }
+
+// A bubble cannot put the clock forward. But a set that compares its deadlines with the clock each minute
+// finds one that has passed.
+func TestDeadlinesAreComparedWithTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New[string](Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Shutdown(t.Context()) }()
+		daily, err := ParseCron("30 3 * * *", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Put("backup", Endpoint[string]{Checks: []Check{{Name: "push", Push: &Push{Schedule: daily}}}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if wait, _ := s.expireDue(); wait > time.Minute {
+			t.Errorf("the next comparison is in %v", wait)
+		}
+	})
+}

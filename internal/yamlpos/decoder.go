@@ -23,14 +23,24 @@ type Decoder struct {
 	// [Decoder.Into] any scalar as a string, and yes, no, on and off as booleans.
 	Loose bool
 
-	errs []error
+	errs    []error // at most maxErrors
+	dropped int     // number of further errors
 }
 
-// Err returns all errors, joined, each an [*Error]; nil when there are none.
-func (d *Decoder) Err() error { return errors.Join(d.errs...) }
+// maxErrors is the limit of the errors of a file. Nobody reads more, and a large file that another program
+// writes may have thousands.
+const maxErrors = 100
 
-// Errors returns all errors, each an [*Error].
-func (d *Decoder) Errors() []error { return d.errs }
+// Err returns the errors, joined, each an [*Error]; nil when there are none.
+func (d *Decoder) Err() error { return errors.Join(d.Errors()...) }
+
+// Errors returns the first 100 errors, and one with the number of further errors. Each is an [*Error].
+func (d *Decoder) Errors() []error {
+	if d.dropped == 0 {
+		return d.errs
+	}
+	return append(slices.Clone(d.errs), &Error{File: d.File, Err: fmt.Errorf("%d further errors are not shown", d.dropped)})
+}
 
 // Errorf adds an error about the value n at path. A nil n is the beginning of the file.
 func (d *Decoder) Errorf(n *Node, path, format string, args ...any) {
@@ -50,6 +60,10 @@ func (d *Decoder) Error(n *Node, path string, err error) {
 
 // ErrorAt adds an error about a line.
 func (d *Decoder) ErrorAt(line int, path string, err error) {
+	if len(d.errs) == maxErrors {
+		d.dropped++
+		return
+	}
 	d.errs = append(d.errs, &Error{File: d.File, Line: line, Field: path, Err: err})
 }
 
@@ -305,8 +319,23 @@ func Known(name string, known []string) string {
 		return ""
 	}
 	slices.Sort(known)
+	if len(known) > maxListed {
+		return fmt.Sprintf("; %d others are known", len(known)) + guess(name, known)
+	}
 	return "; known: " + strings.Join(known, ", ") + guess(name, known)
 }
+
+// Unknown adds an error about an unknown name of a kind, such as "module". It sorts known.
+func (d *Decoder) Unknown(line int, path, kind, name string, known []string) {
+	hint := ""
+	if len(d.errs) < maxErrors { // otherwise nobody sees it
+		hint = Known(name, known)
+	}
+	d.ErrorAt(line, path, fmt.Errorf("unknown %s %.80q%s", kind, name, hint))
+}
+
+// maxListed is the limit of the names that an error lists.
+const maxListed = 50
 
 // guess returns a question with the nearest known name; "" if no name is near.
 func guess(name string, known []string) string {
