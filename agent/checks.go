@@ -5,6 +5,8 @@ import (
 	"iter"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/endpoints"
 	"github.com/daeace23/prober/agent/push"
@@ -27,12 +29,12 @@ func (a *Agent) newChecks() {
 }
 
 // bindCheck implements [pods.Host].BindCheck.
-func (a *Agent) bindCheck(handler, name string) (probe.Handler, error) {
+func (a *Agent) bindCheck(handler, name string, podUID types.UID) (probe.Handler, error) {
 	if a.offline != nil {
 		return unchecked{}, nil
 	}
 	if handler == pods.PushHandler {
-		return a.judge.Wrap(a.pushes.Handler(name)), nil
+		return a.judge.Wrap(a.pushes.Handler(name, manager.Key{PodUID: podUID, Container: handler, Kind: probe.Readiness})), nil
 	}
 	return a.judge.Wrap(a.endpoints.Handler(name)), nil
 }

@@ -78,6 +78,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*decla
 	}
 	a.secretFiles.Keep(applied)
 	a.endpoints.Apply(applied)
+	a.pushes.Applied()
 	err = errors.Join(err, a.refreshSecrets(ctx))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

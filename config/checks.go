@@ -67,6 +67,7 @@ func (m *Member) podName() string {
 const (
 	maxEndpointMembers = 1000
 	maxWeight          = 1000
+	maxWindow          = 64 // reports
 	minTTL             = time.Second
 	maxTTL             = 366 * 24 * time.Hour
 )
@@ -84,8 +85,18 @@ func (d *decoder) pushes(a *Agent) yamlpos.Reader {
 			"maxRun":           d.interval(&p.Check.MaxRun, minTTL, maxTTL),
 			"successThreshold": d.Int(&p.Check.Successes, 1, math.MaxInt32),
 			"failureThreshold": d.Int(&p.Check.Failures, 1, math.MaxInt32),
+			"window":           d.Int(&p.Check.Of, 1, maxWindow),
 		}, "name")
 		d.schedule(n, path, &p.Check, cron, zone)
+		if w := yamlpos.Field(n, "window"); w != nil {
+			switch {
+			case yamlpos.Field(n, "successThreshold") != nil:
+				d.Errorf(w, path+".window", "must not be set together with successThreshold")
+			case p.Check.Of < max(1, p.Check.Failures):
+				d.Errorf(w, path+".window", "must be at least failureThreshold")
+			}
+			p.Check.Failures = max(1, p.Check.Failures)
+		}
 		a.Push = append(a.Push, p)
 	})
 }

@@ -15,6 +15,8 @@ func TestParseChecks(t *testing.T) {
 push:
 - {name: backup, namespace: jobs, tokenFile: t, schedule: "30 3 * * *", timeZone: Europe/Riga, grace: 1h, maxRun: 2h, labels: {team: ops}}
 - {name: job, ttl: 25h, successThreshold: 2, failureThreshold: 3}
+- {name: flaky, ttl: 1h, failureThreshold: 3, window: 10}
+- {name: strict, ttl: 1h, window: 5}
 endpoints:
 - {name: shop, all: [backup, job], labels: {team: shop}}
 - {name: either, namespace: jobs, any: [shop, default/db]}
@@ -33,6 +35,11 @@ endpoints:
 	}
 	if job.Namespace != config.DefaultTargetNamespace || job.Check.TTL != 25*time.Hour || job.Check.Successes != 2 || job.Check.Failures != 3 || job.Check.Schedule != nil {
 		t.Errorf("%+v", job)
+	}
+	for i, want := range map[int]endpoint.Thresholds{2: {Failures: 3, Of: 10}, 3: {Failures: 1, Of: 5}} {
+		if got := a.Push[i].Check.Thresholds; got != want {
+			t.Errorf("push %d has the thresholds %+v, want %+v", i, got, want)
+		}
 	}
 	for i, want := range []string{"{all 0} [backup*1 job*1]", "{any 0} [shop*1 default/db*1]", "{at least 3} [job*1 default/db/main/readiness*2]"} {
 		e := a.Endpoints[i]
@@ -71,6 +78,9 @@ func TestParseRefusesBadChecks(t *testing.T) {
 		{"push: [{name: p, schedule: '@daily', timeZone: ../../etc/passwd}]", `push[0].timeZone: "../../etc/passwd" is not the name of a time zone, such as Europe/Riga`},
 		{"push: [{name: p, schedule: ''}]", "push[0].schedule: must not be empty"},
 		{"push: [{name: p, ttl: 1h, failureThreshold: 0}]", "push[0].failureThreshold: must be at least 1"},
+		{"push: [{name: p, ttl: 1h, window: 65}]", "push[0].window: must be at most 64"},
+		{"push: [{name: p, ttl: 1h, failureThreshold: 3, window: 2}]", "push[0].window: must be at least failureThreshold"},
+		{"push: [{name: p, ttl: 1h, successThreshold: 1, window: 2}]", "push[0].window: must not be set together with successThreshold"},
 		{"push: [{name: P, ttl: 1h}]", `push[0].name: "P" must be at most 40 lower-case letters, digits and dashes, and not begin or end with a dash`},
 		{"push: [{ttl: 1h}]", "push[0].name: the field is required"},
 		{"push: [{name: p, ttl: 1h}, {name: p, ttl: 1h}]", `push[1].name: "p" is set twice, first on line 3`},

@@ -60,8 +60,9 @@ type Host struct {
 	Restarted func(Restart)
 
 	// BindCheck returns the handler of a push or an endpoint of prober.yaml, for a source that reads that
-	// file. handler is [PushHandler] or [EndpointHandler].
-	BindCheck func(handler, name string) (probe.Handler, error)
+	// file. handler is [PushHandler] or [EndpointHandler]. podUID is the UID of the pod of its probe, whose
+	// container has the name of the handler, and whose kind is readiness.
+	BindCheck func(handler, name string, podUID types.UID) (probe.Handler, error)
 }
 
 // The names of the handlers of checks in prober.yaml, and of the containers of their pods.

@@ -130,12 +130,21 @@ func (g *Guard) authenticate(r *http.Request, caller Caller, token *Token, how f
 
 // howToAct returns a message about the credentials that r needs.
 func (g *Guard) howToAct(r *http.Request) string {
-	text := r.Method + " " + clip.Marked(r.URL.Path, maxShown, "…") + " over TCP needs the token of --token-file in a header, " +
+	text := r.Method + shownPath(r.URL.Path) + " over TCP needs the token of --token-file in a header, " +
 		"as Authorization: Bearer TOKEN or " + TokenHeader + ": TOKEN"
 	if g.Socket != "" {
 		text += "; the unix socket " + g.Socket + " needs none"
 	}
 	return text
+}
+
+// shownPath returns " " and the path of a request for a text that is logged. It returns "" for a path that may
+// have the token of a push, such as a path with the prefix of a proxy.
+func shownPath(path string) string {
+	if !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/-/") && !strings.HasPrefix(path, "/debug/") || strings.Contains(path, "push") {
+		return ""
+	}
+	return " " + clip.Marked(path, maxShown, "…")
 }
 
 func howToScrape(r *http.Request) string {

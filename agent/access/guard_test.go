@@ -3,6 +3,7 @@ package access_test
 import (
 	"net"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/agent/access"
@@ -69,5 +70,27 @@ func TestGuardCheck(t *testing.T) {
 				t.Errorf("refused for %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// The texts of refusals are logged. A wrong path may still have the token of a push.
+func TestRefusalsHidePushTokens(t *testing.T) {
+	const token = "0123456789abcdef-_A"
+	guard := &access.Guard{Token: access.NewToken(), Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9876}}
+	for _, target := range []string{
+		"//push/" + token, "/prober/push/" + token + "/start", "/PUSH/" + token, "/x/push//" + token, "/push%2f/../" + token, "/" + token, "/api/v1/push/" + token,
+	} {
+		for _, headers := range []string{"", "Origin", "Host"} {
+			r := httptest.NewRequest("POST", "http://localhost:9876"+target, nil)
+			if r.Host = "localhost:9876"; headers == "Host" {
+				r.Host = "evil.com"
+			}
+			if headers == "Origin" {
+				r.Header.Set("Origin", "https://evil.com")
+			}
+			if _, refusal := guard.Check(r); refusal != nil && (strings.Contains(refusal.Text, token) || refusal.Err != nil) {
+				t.Errorf("%s: %s", target, refusal.Text)
+			}
+		}
 	}
 }

@@ -15,6 +15,7 @@
 //
 // depend.go compiles the rules, set.go has the results of witnesses, ask.go waits for them, and handler.go
 // judges attempts. outcome.go says which outcomes are failures.
+// See RATIONALE.md, "Why does dependsOn change attempts, and not states?"
 package depend
 
 import (

@@ -55,8 +55,16 @@ func (e *Endpoints) Set(defs []config.Endpoint) {
 	e.resolveLocked()
 }
 
-// Apply finds the members of all endpoints among pods, which are all pods of the agent.
+// Apply finds the members of all endpoints among pods, which are all pods of the agent. It requests an attempt
+// of each endpoint.
 func (e *Endpoints) Apply(pods []*declared.Pod) {
+	e.setPods(pods)
+	for key := range e.table.Load().owners {
+		_ = e.cfg.Trigger(key) // an error means that the probe does not exist
+	}
+}
+
+func (e *Endpoints) setPods(pods []*declared.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pods = pods

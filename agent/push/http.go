@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,7 +102,6 @@ func (p *Pushes) accept(w http.ResponseWriter, name string, rep *report) bool {
 	case errors.Is(err, ErrUnknown):
 		reply.Fail(w, http.StatusNotFound, "push %.80q: %v", name, err)
 	case err != nil:
-		p.cfg.Log.Error("a report to a push cannot be stored", "push", name, "error", err.Error())
 		reply.Fail(w, http.StatusServiceUnavailable, "push %s: the report cannot be stored; the agent's log says why", name)
 	}
 	return err == nil
@@ -110,9 +110,9 @@ func (p *Pushes) accept(w http.ResponseWriter, name string, rep *report) bool {
 // readReport reads the parameters of a request. Its body is the message if no parameter is.
 func readReport(r *http.Request) (rep report, err error) {
 	rep.outcome.Result = probe.Success
-	query := r.URL.Query()
-	if query.Has("result") && query.Has("status") || query.Has("message") && query.Has("msg") {
-		return rep, errors.New("result and status, and message and msg, must not be set together")
+	query, err := readQuery(r.URL.RawQuery)
+	if err != nil {
+		return rep, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		value := query.Get(name)
@@ -140,6 +140,9 @@ func readReport(r *http.Request) (rep report, err error) {
 			return rep, fmt.Errorf("unknown parameter %.20q: want result, message or started", name)
 		}
 	}
+	if rep.started && (query.Has("result") || query.Has("status")) {
+		return rep, errors.New("a run that has started has no result yet: started must not be set together with result or status")
+	}
 	if rep.outcome.Output == "" && r.Method == http.MethodPost {
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxMessage))
 		if err != nil {
@@ -149,6 +152,25 @@ func readReport(r *http.Request) (rep report, err error) {
 	}
 	rep.outcome.Output = strings.ToValidUTF8(rep.outcome.Output, "\uFFFD")
 	return rep, nil
+}
+
+// readQuery parses a query. It refuses what [url.URL.Query] skips: a skipped failure would be a success.
+func readQuery(raw string) (url.Values, error) {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, errors.New("the query must be NAME=VALUE&NAME=VALUE, with % of a value as %25, & as %26 and ; as %3B")
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return nil, fmt.Errorf("%.20q must not be set twice", name)
+		}
+	}
+	for _, both := range [][2]string{{"result", "status"}, {"message", "msg"}} {
+		if query.Has(both[0]) && query.Has(both[1]) {
+			return nil, fmt.Errorf("%s and %s must not be set together", both[0], both[1])
+		}
+	}
+	return query, nil
 }
 
 func parseResult(word string) (probe.Result, error) {

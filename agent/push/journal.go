@@ -32,37 +32,38 @@ type record struct {
 	Message string             `json:"message,omitempty"`
 }
 
-// journal has the last record of each check, and stores each record before add returns: the end of the
-// process loses none. It is not synced at each record, so that a loss of power may lose the last seconds. The
-// zero value of path stores nothing. The caller serializes calls.
+// journal is the file of the last record of each check. It stores each record before add returns: the end of
+// the process loses none. It is not synced at each record, so that a loss of power may lose the last seconds.
+// The zero value of path stores nothing. The caller serializes calls.
+// See RATIONALE.md, "Why is a report in a journal, and not in the history?"
 type journal struct {
 	path string
 	file *os.File // nil until the first record, and after an error
 	size int64    // of file
 	next int64    // size at which the file is rewritten
-	last map[string]record
 }
 
-// openJournal reads the journal in dir. It logs a file that cannot be read, and starts without records.
-func openJournal(dir string, log *slog.Logger) *journal {
-	j := &journal{last: make(map[string]record)}
+// openJournal reads the journal in dir, and returns the last record of each check. It logs a file that cannot
+// be read, and starts without records.
+func openJournal(dir string, log *slog.Logger) (*journal, map[string]*record) {
+	j, last := new(journal), make(map[string]*record)
 	if dir == "" {
-		return j
+		return j, last
 	}
 	j.path = filepath.Join(dir, journalName)
-	broken, err := j.read()
+	broken, err := j.read(last)
 	if err != nil {
 		log.Warn("the reports to pushes cannot be read: their checks begin again", "file", j.path, "error", err.Error())
 	}
 	if broken > 0 {
 		log.Warn("some reports to pushes cannot be read", "file", j.path, "lines", broken)
 	}
-	return j
+	return j, last
 }
 
-// read reads the file. broken is the number of lines that are no records; an agent that was killed may leave
-// one.
-func (j *journal) read() (broken int, err error) {
+// read reads the file into last. broken is the number of lines that are no records; an agent that was killed
+// may leave one.
+func (j *journal) read(last map[string]*record) (broken int, err error) {
 	f, err := ownership.OpenFile(j.path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -76,19 +77,18 @@ func (j *journal) read() (broken int, err error) {
 		return 0, err
 	}
 	for line := range bytes.Lines(data) {
-		var r record
-		if json.Unmarshal(line, &r) != nil || r.Name == "" {
+		r := new(record)
+		if json.Unmarshal(line, r) != nil || r.Name == "" {
 			broken++
 			continue
 		}
-		j.last[r.Name] = r
+		last[r.Name] = r
 	}
 	return broken, nil
 }
 
-// add stores r.
-func (j *journal) add(r *record) error {
-	j.last[r.Name] = *r
+// add stores r. all returns the last record of each check.
+func (j *journal) add(r *record, all func() []*record) error {
 	if j.path == "" {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (j *journal) add(r *record) error {
 		return err
 	}
 	if j.file == nil || j.size > j.next {
-		return j.rewrite() // writes r too
+		return j.rewrite(all()) // writes r too
 	}
 	n, err := j.file.Write(append(line, '\n'))
 	j.size += int64(n)
@@ -108,13 +108,13 @@ func (j *journal) add(r *record) error {
 	return nil
 }
 
-// rewrite replaces the file with one that has only the last records, and opens it.
-func (j *journal) rewrite() error {
+// rewrite replaces the file with one that has only these records, and opens it.
+func (j *journal) rewrite(all []*record) error {
 	j.close()
 	err := regular.Replace(j.path, 0o600, func(f *os.File) error {
 		encoder := json.NewEncoder(f)
-		for _, r := range j.last {
-			if err := encoder.Encode(&r); err != nil {
+		for _, r := range all {
+			if err := encoder.Encode(r); err != nil {
 				return err
 			}
 		}

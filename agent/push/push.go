@@ -16,8 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"k8s.io/apimachinery/pkg/types"
+	"time"
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/config"
@@ -50,16 +49,21 @@ type Pushes struct {
 	cfg    Config
 	set    *endpoint.Set[string]
 	tokens atomic.Pointer[map[[sha256.Size]byte]string] // names by the hashes of tokens
-	keys   sync.Map                                     // name to manager.Key, of probes that have made an attempt
+	keys   sync.Map                                     // name to manager.Key, of the probes of checks
 
-	storing sync.Mutex // held while a report is stored, and in Set
+	storing chan struct{} // has an element while journal is used, which a slow disk may make long
 	journal *journal
+	waits   sync.WaitGroup // stores the begins of waits
 
-	mu       sync.Mutex // held briefly, and never while a file is written
-	checks   []config.Push
-	messages map[string]string // of the last reports, by the names of checks
-	counts   map[Count]uint64
+	mu      sync.Mutex // held briefly, and never while a file is written
+	checks  []config.Push
+	last    map[string]*record // by the names of checks; its records are read-only
+	counts  map[Count]uint64
+	failing bool // the newest report could not be stored
 }
+
+// maxStoring is how long a report waits for others that are being stored.
+const maxStoring = 5 * time.Second
 
 // Count identifies a counter of reports.
 type Count struct {
@@ -73,10 +77,8 @@ func New(cfg Config) *Pushes {
 	if err != nil {
 		panic(err) // the zero config works
 	}
-	p := &Pushes{cfg: cfg, set: set, journal: openJournal(cfg.StateDir, cfg.Log), messages: make(map[string]string), counts: make(map[Count]uint64)}
-	for name, r := range p.journal.last {
-		p.messages[name] = r.Message
-	}
+	p := &Pushes{cfg: cfg, set: set, storing: make(chan struct{}, 1), counts: make(map[Count]uint64)}
+	p.journal, p.last = openJournal(cfg.StateDir, cfg.Log)
 	p.tokens.Store(new(map[[sha256.Size]byte]string))
 	return p
 }
@@ -85,18 +87,48 @@ func New(cfg Config) *Pushes {
 func (p *Pushes) Run(ctx context.Context) {
 	for c := range p.set.Subscribe(ctx) {
 		if key, ok := p.keys.Load(c.Key); ok {
-			_ = p.cfg.Trigger(key.(manager.Key)) // an error means that the probe has ended
+			_ = p.cfg.Trigger(key.(manager.Key)) // an error means that the probe does not exist
 		}
 	}
 }
 
-// Close ends all checks. Run must have returned.
+// Applied is called after the pods of checks were applied. It requests an attempt of each probe, so that a
+// state that is known is not unknown until the first attempt.
+func (p *Pushes) Applied() {
+	for _, key := range p.keys.Range {
+		_ = p.cfg.Trigger(key.(manager.Key)) // an error means that the probe does not exist
+	}
+}
+
+// Close ends all checks. Run must have returned. It does not wait long for a disk that hangs.
 func (p *Pushes) Close() {
 	_ = p.set.Shutdown(context.Background()) // it has no probes
-	p.storing.Lock()
-	defer p.storing.Unlock()
-	p.journal.close()
+	stored := make(chan struct{})
+	go func() {
+		defer close(stored)
+		p.waits.Wait()
+	}()
+	select {
+	case <-stored:
+	case <-time.After(maxStoring):
+	}
+	if p.acquire() {
+		defer p.release()
+		p.journal.close()
+	}
 }
+
+// acquire reports whether the caller may use the journal, until it calls release.
+func (p *Pushes) acquire() bool {
+	select {
+	case p.storing <- struct{}{}:
+		return true
+	case <-time.After(maxStoring):
+		return false
+	}
+}
+
+func (p *Pushes) release() { <-p.storing }
 
 // Set replaces the checks. file is the path of prober.yaml. An error changes nothing.
 func (p *Pushes) Set(file string, checks []config.Push) error {
@@ -104,18 +136,11 @@ func (p *Pushes) Set(file string, checks []config.Push) error {
 	if err != nil {
 		return err
 	}
-	p.storing.Lock()
-	defer p.storing.Unlock()
 	named := make(map[string]bool)
 	for i := range checks {
 		c := &checks[i]
 		named[c.Name] = true
-		check := c.Check
-		if last, ok := p.journal.last[c.Name]; ok {
-			check.Last = &last.State
-		}
-		err := p.set.Put(c.Name, endpoint.Endpoint[string]{Checks: []endpoint.Check{{Name: checkName, Push: &check}}})
-		if err != nil {
+		if err := p.put(c); err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", file, c.Line, c.Path, err) // cannot happen: package config has checked it
 		}
 	}
@@ -127,10 +152,45 @@ func (p *Pushes) Set(file string, checks []config.Push) error {
 	for _, old := range before {
 		if !named[old.Name] {
 			_ = p.set.Remove(old.Name) // nothing else changes the set
+			p.keys.Delete(old.Name)
 		}
 	}
 	p.tokens.Store(&tokens)
+	p.noteWaits(checks)
 	return nil
+}
+
+// noteWaits stores when the wait for the first report of each new check has begun, so that a restart does not
+// begin it again. It does not wait for the disk.
+func (p *Pushes) noteWaits(checks []config.Push) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var added []string
+	for i := range checks {
+		name := checks[i].Name
+		if s, ok := p.set.Status(name); ok && p.last[name] == nil {
+			p.last[name] = &record{Name: name, State: *s.Checks[0].Push}
+			added = append(added, name)
+		}
+	}
+	p.waits.Go(func() {
+		for _, name := range added {
+			if p.store(name) != nil {
+				return // a later report stores it
+			}
+		}
+	})
+}
+
+// put adds or replaces a check. No report comes between its last record and the check.
+func (p *Pushes) put(c *config.Push) error {
+	check := c.Check
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last := p.last[c.Name]; last != nil {
+		check.Last = &last.State
+	}
+	return p.set.Put(c.Name, endpoint.Endpoint[string]{Checks: []endpoint.Check{{Name: checkName, Push: &check}}})
 }
 
 // readTokens reads the tokens of all checks.
@@ -175,8 +235,9 @@ func readToken(path string) (string, error) {
 }
 
 // Report adds a result to a check, and stores it. The error is [ErrUnknown], or says that it could not be
-// stored.
+// stored: then the check has the result, and only a restart loses it.
 func (p *Pushes) Report(name string, o probe.Outcome) error {
+	o.Output = strings.Clone(clip.Bytes(o.Output, states.MaxText)) // without the memory of its request
 	return p.record(name, o.Result.String(), o.Output, func() error { return p.set.Report(name, checkName, o) })
 }
 
@@ -186,27 +247,62 @@ func (p *Pushes) Started(name string) error {
 }
 
 func (p *Pushes) record(name, result, message string, change func() error) error {
-	p.storing.Lock()
-	defer p.storing.Unlock()
-	if change() != nil {
+	if !p.apply(strings.Clone(name), result, message, change) {
 		return ErrUnknown
 	}
-	r := record{Name: name, Message: p.note(name, result, clip.Bytes(message, states.MaxText))}
+	return p.store(name)
+}
+
+// apply changes a check, counts the report, and makes the record of the check. It returns false if there is no
+// such check.
+func (p *Pushes) apply(name, result, message string, change func() error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if change() != nil {
+		return false
+	}
+	p.counts[Count{name, result}]++
+	r := &record{Name: name, Message: message}
+	if before := p.last[name]; result == resultStarted && before != nil {
+		r.Message = before.Message
+	}
 	if s, ok := p.set.Status(name); ok {
 		r.State = *s.Checks[0].Push
 	}
-	return p.journal.add(&r)
+	p.last[name] = r
+	return true
 }
 
-// note counts a report, and returns the message of the last one with a result.
-func (p *Pushes) note(name, result, message string) string {
+// store stores the last record of a check, which may be newer than the report of the caller. It logs the first
+// error, and its end.
+func (p *Pushes) store(name string) error {
+	err := p.tryStore(name)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.counts[Count{name, result}]++
-	if result != resultStarted {
-		p.messages[name] = message
+	changed := p.failing != (err != nil)
+	p.failing = err != nil
+	p.mu.Unlock()
+	switch {
+	case changed && err != nil:
+		p.cfg.Log.Error("a report to a push cannot be stored", "push", name, "error", err.Error())
+	case changed:
+		p.cfg.Log.Info("reports to pushes are stored again")
 	}
-	return p.messages[name]
+	return err
+}
+
+func (p *Pushes) tryStore(name string) error {
+	if !p.acquire() {
+		return fmt.Errorf("the disk has not stored another report for %v", maxStoring)
+	}
+	defer p.release()
+	p.mu.Lock()
+	r := p.last[name]
+	p.mu.Unlock()
+	return p.journal.add(r, func() []*record {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return slices.Collect(maps.Values(p.last))
+	})
 }
 
 // Counts returns the numbers of reports.
@@ -246,41 +342,31 @@ func (p *Pushes) state(name string) (s endpoint.CheckStatus, message string, ok 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return e.Checks[0], p.messages[name], true
+	if last := p.last[name]; last != nil {
+		message = last.Message
+	}
+	return e.Checks[0], message, true
 }
 
-// Handler returns the handler of the probe of a check.
-func (p *Pushes) Handler(name string) probe.Handler { return &handler{pushes: p, name: name} }
+// Handler returns the handler of the probe of a check, which has the given key.
+func (p *Pushes) Handler(name string, key manager.Key) probe.Handler {
+	p.keys.Store(name, key)
+	return &handler{p, name}
+}
 
 // handler answers with the state of a check.
 type handler struct {
 	pushes *Pushes
 	name   string
-	key    atomic.Pointer[manager.Key] // nil before the first attempt
 }
 
-var (
-	_ probe.Releaser  = (*handler)(nil)
-	_ probe.Describer = (*handler)(nil)
-)
-
-// Release implements [probe.Releaser].
-func (h *handler) Release() {
-	if key := h.key.Load(); key != nil {
-		h.pushes.keys.CompareAndDelete(h.name, *key)
-	}
-}
+var _ probe.Describer = (*handler)(nil)
 
 // Describe implements [probe.Describer].
 func (h *handler) Describe(string, *probe.Request) string { return "" }
 
 // Probe implements [probe.Handler].
-func (h *handler) Probe(_ context.Context, req probe.Request) (probe.Outcome, error) {
-	if h.key.Load() == nil {
-		key := manager.Key{PodUID: types.UID(req.Pod.UID), Container: req.Container.Name, Kind: req.Kind}
-		h.key.Store(&key)
-		h.pushes.keys.Store(h.name, key)
-	}
+func (h *handler) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	s, message, ok := h.pushes.state(h.name)
 	switch {
 	case !ok:

@@ -71,12 +71,12 @@ func send(h http.Handler, method, target, body string) (status int, text string)
 	return w.Code, w.Body.String()
 }
 
-// request is the request of an attempt.
-var request = probe.Request{Pod: &probe.Pod{UID: "u"}, Kind: probe.Readiness, Container: &probe.Container{Name: "push"}}
+// key is the key of the probe of a check.
+var key = manager.Key{PodUID: "u", Container: "push", Kind: probe.Readiness}
 
 // answer returns the result, the output and the error of the probe of a check.
 func answer(p *push.Pushes, name string) string {
-	o, err := p.Handler(name).Probe(context.Background(), request)
+	o, err := p.Handler(name, key).Probe(context.Background(), probe.Request{})
 	if err != nil {
 		return "error " + err.Error()
 	}
@@ -112,6 +112,13 @@ func TestRequests(t *testing.T) {
 		{"POST /push/" + token + "?result=success&status=up", "", 400, "backup", "error no report yet"},
 		{"POST /push/" + token + "?mesage=x", "", 400, "backup", "error no report yet"},
 		{"POST /push/" + token + "?status=sideways", "", 400, "backup", "error no report yet"},
+		// None of these must be taken for a success.
+		{"GET /push/" + token + "?result=failure;message=x", "", 400, "backup", "error no report yet"},
+		{"GET /push/" + token + "?status=down%&msg=x", "", 400, "backup", "error no report yet"},
+		{"GET /push/" + token + "?status=down&msg=100%", "", 400, "backup", "error no report yet"},
+		{"GET /push/" + token + "?result=success&result=failure", "", 400, "backup", "error no report yet"},
+		{"POST /api/v1/push/job?result=failure&started=true", "", 400, "job", "error no report yet"},
+		{"POST /api/v1/push/job?result=warning&started=false", "", 200, "job", "warning"},
 		{"POST /push/" + token + "x", "", 404, "backup", "error no report yet"},
 		{"POST /push/" + strings.ToUpper(token), "", 404, "backup", "error no report yet"},
 		{"POST /api/v1/push/job?result=success", "", 200, "job", "success"},
@@ -171,6 +178,25 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// A restart does not begin the wait for the first report again.
+func TestRestartKeepsFirstWait(t *testing.T) {
+	dir := folder(t)
+	due := func() (all []time.Time) {
+		p := open(t, dir, checks)
+		defer p.Close()
+		for s := range p.All() {
+			all = append(all, s.Next)
+		}
+		return all
+	}
+	first := due()
+	for i, again := range due() {
+		if !again.Equal(first[i]) || again.IsZero() {
+			t.Errorf("check %d is due at %v after a restart, %v before", i, again, first[i])
+		}
+	}
+}
+
 func TestHostileJournal(t *testing.T) {
 	for _, text := range []string{
 		"", "\n\n", "{", "[]\n", "null\n", "{}\n", `{"name":"job","state":7}` + "\n", strings.Repeat("x", 1<<20),
@@ -194,11 +220,11 @@ func TestHostileJournal(t *testing.T) {
 // A report that cannot be stored is not confirmed.
 func TestFullDisk(t *testing.T) {
 	dir := folder(t)
-	p := open(t, dir, checks)
-	defer p.Close()
 	if err := os.Mkdir(filepath.Join(dir, "pushes.jsonl"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	p := open(t, dir, checks)
+	defer p.Close()
 	if status, text := send(serve(p), "POST", "/push/"+token, ""); status != 503 || strings.Contains(text, dir) {
 		t.Errorf("%d %s", status, text)
 	}
@@ -277,15 +303,14 @@ func TestRunTriggers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); p.Run(ctx) }()
-	h := p.Handler("job")
-	_, _ = h.Probe(ctx, request)
+	p.Handler("job", key)
 	if err := p.Report("job", probe.Outcome{Result: probe.Warning}); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case k := <-triggered:
-		if want := (manager.Key{PodUID: "u", Container: "push", Kind: probe.Readiness}); k != want {
-			t.Errorf("triggered %v, want %v", k, want)
+		if k != key {
+			t.Errorf("triggered %v, want %v", k, key)
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("a change triggers no attempt")

@@ -438,6 +438,14 @@ func TestCyclesAreErrors(t *testing.T) {
 	})
 }
 
+// IsUsable is the field of Status in every state.
+func expectUsable(t *testing.T, s *Set[string], key string, want bool) {
+	t.Helper()
+	if st, _ := s.Status(key); st.Usable != want || s.IsUsable(key) != want {
+		t.Errorf("%s: usable %v and %v, want %v", key, st.Usable, s.IsUsable(key), want)
+	}
+}
+
 func TestForcedStates(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
 		put(t, s, "a", Endpoint[string]{Checks: pushed("push")})
@@ -465,13 +473,17 @@ func TestForcedStates(t *testing.T) {
 		expect(t, s, "a", states.Failure, "drained")
 		report(t, s, "a", probe.Success)
 		expect(t, s, "a", states.Success, "drained")
-		if st, _ := s.Status("a"); st.Usable || st.Forced == nil {
+		expectUsable(t, s, "a", false)
+		if st, _ := s.Status("a"); st.Forced == nil {
 			t.Errorf("%+v", st)
 		}
 		if err := s.Release("a"); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, s, "a", states.Success, "")
+		expectUsable(t, s, "a", true)
+		expectUsable(t, s, "child", false)
+		expectUsable(t, s, "none", false)
 		time.Sleep(time.Hour)
 		expect(t, s, "a", states.Success, "")
 	})

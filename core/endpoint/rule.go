@@ -3,7 +3,7 @@ package endpoint
 import (
 	"cmp"
 	"fmt"
-	"strings"
+	"strconv"
 
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/states"
@@ -81,12 +81,21 @@ func (r Rule) Decide(parts []Part) Decision {
 	if d.State == states.Success {
 		return d
 	}
+	n := 0
 	for i := range parts {
 		if parts[i].State == d.State {
-			d.Deciding = append(d.Deciding, parts[i].Name)
+			n++
 		}
 	}
-	d.Reason = explain(parts, d.State, len(d.Deciding))
+	if n > 0 {
+		d.Deciding = make([]string, 0, n)
+		for i := range parts {
+			if parts[i].State == d.State {
+				d.Deciding = append(d.Deciding, parts[i].Name)
+			}
+		}
+		d.Reason = explain(parts, d.State, n)
+	}
 	if d.State == states.Failure && needed > total {
 		short := fmt.Sprintf("checks with the weight %d must pass, and all checks have the weight %d", needed, total)
 		if d.Reason != "" {
@@ -130,38 +139,47 @@ const maxExplained = 5
 
 var verbs = [...]string{states.Unknown: "are unknown", states.Success: "succeed", states.Warning: "warn", states.Failure: "fail"}
 
-// explain returns the reason of a state in which n of the parts are. Long texts of several parts are
-// shortened alike.
+// explain returns the reason of a state in which n of the parts are, at least one. Long texts of several parts
+// are shortened alike.
 func explain(parts []Part, state states.State, n int) string {
-	if n == 0 {
-		return ""
-	}
-	var b strings.Builder
+	b := make([]byte, 0, 128)
 	more := ""
 	if len(parts) > 1 {
-		fmt.Fprintf(&b, "%d of %d checks %s: ", n, len(parts), verbs[state])
+		b = strconv.AppendInt(b, int64(n), 10)
+		b = append(b, " of "...)
+		b = strconv.AppendInt(b, int64(len(parts)), 10)
+		b = append(b, " checks "...)
+		b = append(append(b, verbs[state]...), ": "...)
 	}
 	if n > maxExplained {
 		more = fmt.Sprintf("; and %d more", n-maxExplained)
 	}
 	shown := min(n, maxExplained)
-	most := (states.MaxText - b.Len() - len(more) - (shown-1)*len("; ")) / shown
+	most := (states.MaxText - len(b) - len(more) - (shown-1)*len("; ")) / shown
 	for i := range parts {
 		p := &parts[i]
 		if p.State != state {
 			continue
 		}
-		text := p.Name
-		if p.Text != "" {
-			text += ": " + p.Text
-		}
-		b.WriteString(clip.Text(text, most))
+		b = p.appendTo(b, most)
 		if shown--; shown == 0 {
 			break
 		}
-		b.WriteString("; ")
+		b = append(b, "; "...)
 	}
-	return b.String() + more
+	return string(append(b, more...))
+}
+
+// appendTo appends the name and the text of p, at most most bytes.
+func (p *Part) appendTo(b []byte, most int) []byte {
+	switch {
+	case p.Text == "":
+		return append(b, clip.Text(p.Name, most)...)
+	case len(p.Name)+len(": ")+len(p.Text) > most:
+		return append(b, clip.Text(p.Name+": "+p.Text, most)...)
+	default:
+		return append(append(append(b, p.Name...), ": "...), p.Text...)
+	}
 }
 
 // Check returns an error if the rule is not valid for parts with this total weight: a [*group.FieldError]

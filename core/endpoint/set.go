@@ -225,6 +225,15 @@ func (s *Set[K]) Keys() (keys []K) {
 	return keys
 }
 
+// IsUsable is [Status.Usable] of an endpoint; false if there is none. It is cheap enough to be called for each
+// request.
+func (s *Set[K]) IsUsable(key K) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.endpoints[key]
+	return e != nil && e.usable
+}
+
 // Usable returns the usable endpoints of a pool, in no order. If too few of them are usable, by [Pool.Panic],
 // it returns all that are not drained or forced down, and panics is true. The name "" means the endpoints
 // without a pool.

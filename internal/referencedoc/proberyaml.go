@@ -170,6 +170,7 @@ var proberYAML = []section{
 		{"push[].maxRun", "time in which a report must follow the start of a run", "no limit"},
 		{"push[].successThreshold", "successes in a row that end a failure", "`1`"},
 		{"push[].failureThreshold", "failures in a row that are a failure. A missing report is one at once", "`1`"},
+		{"push[].window", "count failures among so many last reports, at most 64, rather than in a row. The failure ends when fewer than `failureThreshold` of them are failures", "in a row"},
 	}},
 	{"secrets", "What manifests may refer to.", []field{
 		{"secrets.allow", "what `${file:PATH}` and `${env:NAME}` may name: `file:` and a path, or `env:` and a name. `*` matches all but a slash", "none"},

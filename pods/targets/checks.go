@@ -18,6 +18,7 @@ import (
 
 // check is a push or an endpoint of prober.yaml. Its pod has one external container with a readiness probe, and
 // the label of a group.
+// See RATIONALE.md, "Why is a push or an endpoint a probe too?"
 type check struct {
 	handler         string // the name of the handler, and of the container
 	namespace, name string // of the pod
@@ -28,7 +29,7 @@ type check struct {
 }
 
 // checksOf returns the checks of a prober.yaml. It reuses the pods of unchanged checks of known.
-func checksOf(cfg *config.Agent, known []check, bind func(handler, name string) (probe.Handler, error)) []check {
+func checksOf(cfg *config.Agent, known []check, bind func(handler, name string, podUID types.UID) (probe.Handler, error)) []check {
 	all := make([]check, 0, len(cfg.Push)+len(cfg.Endpoints))
 	for _, p := range cfg.Push {
 		all = append(all, check{pods.PushHandler, p.Namespace, p.Name, p.Labels, p.Path, p.Line, nil})
@@ -54,7 +55,7 @@ func checksOf(cfg *config.Agent, known []check, bind func(handler, name string) 
 func (c *check) uid() types.UID { return uidOf(c.namespace, c.handler+"\x00"+c.name, c.name) }
 
 // newPod returns the pod of c. Its probe reads a state in memory that has thresholds of its own.
-func (c *check) newPod(bind func(handler, name string) (probe.Handler, error)) *declared.Pod {
+func (c *check) newPod(bind func(handler, name string, podUID types.UID) (probe.Handler, error)) *declared.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.namespace, UID: c.uid()},
 		Spec: v1.PodSpec{
@@ -73,7 +74,7 @@ func (c *check) newPod(bind func(handler, name string) (probe.Handler, error)) *
 	handler, name := c.handler, c.name
 	return declared.Parse(pod, declared.Probe{
 		Container: handler, Kind: probe.Readiness, Handler: handler, Config: text,
-		Bind: func() (probe.Handler, error) { return bind(handler, name) },
+		Bind: func() (probe.Handler, error) { return bind(handler, name, pod.UID) },
 		Spec: probe.Spec{SuccessThreshold: 1, FailureThreshold: 1},
 	})
 }

@@ -34,7 +34,7 @@ type Config struct {
 	Mark         string        // an environment variable of commands; see pods.Host
 
 	// BindCheck is the field of [pods.Host]; nil: pushes and endpoints are ignored.
-	BindCheck func(handler, name string) (probe.Handler, error)
+	BindCheck func(handler, name string, podUID types.UID) (probe.Handler, error)
 
 	// Offline reads files only, and queries no service, name server or command. Then Generate returns an error for
 	// each list that cannot be read, and for each target that is dropped for another reason than a rule.
