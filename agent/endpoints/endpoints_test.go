@@ -162,7 +162,7 @@ endpoints:
 `)
 	f.set("backup", "push", probe.Readiness, states.Failure, "late")
 	for name, want := range map[string]string{
-		"two": "unknown web: there is no such probe", "heavy": "unknown 1 of 2 checks are unknown: web: there is no such probe",
+		"two": "unknown web: has no targets", "heavy": "unknown 1 of 2 checks are unknown: web: has no targets",
 	} {
 		if got := answer(e, name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)

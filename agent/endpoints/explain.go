@@ -40,7 +40,7 @@ func (e *Endpoints) Deciding(key manager.Key) []MemberStatus {
 			}
 		}
 		for i := 0; s.Decision.State == states.Unknown && i < len(s.Empty) && len(all) < maxDeciding; i++ {
-			all = append(all, MemberStatus{Member: Member{Name: s.Empty[i], Weight: 1}, Status: states.Status{Cause: states.Cause{Text: noProbe}}, Decides: true})
+			all = append(all, MemberStatus{Member: Member{Name: s.Empty[i], Weight: 1}, Status: states.Status{Cause: states.Cause{Text: noProbe(s.Empty[i])}}, Decides: true})
 		}
 	}
 	if x := t.owners[key]; x != nil {

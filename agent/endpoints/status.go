@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"iter"
+	"strings"
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/endpoint"
@@ -49,8 +50,13 @@ func (e *Endpoints) of(m *Member) states.Status {
 	return e.cfg.Of(m.Subject.PodUID, m.Subject.Container, m.Kind)
 }
 
-// noProbe is the cause of a member without a probe.
-const noProbe = "there is no such probe"
+// noProbe returns the cause of a member without a probe. A name without a slash is in prober.yaml.
+func noProbe(name string) string {
+	if strings.Contains(name, "/") {
+		return "there is no such probe"
+	}
+	return "has no targets"
+}
 
 // Configs yields all endpoints, in the order of prober.yaml. The caller must not change them.
 func (e *Endpoints) Configs() iter.Seq[*config.Endpoint] {
@@ -102,7 +108,7 @@ func (x *entry) decide(of func(i int) states.Status) endpoint.Decision {
 		parts = append(parts, endpoint.Part{Name: m.Name, State: s.State, Text: s.Cause.Text, Weight: m.Weight})
 	}
 	for _, name := range x.empty {
-		parts = append(parts, endpoint.Part{Name: name, Text: noProbe, Weight: max(1, x.def.Rule.Min)})
+		parts = append(parts, endpoint.Part{Name: name, Text: noProbe(name), Weight: max(1, x.def.Rule.Min)})
 	}
 	return x.def.Rule.Decide(parts)
 }

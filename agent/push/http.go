@@ -16,12 +16,14 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/reply"
+	"github.com/daeace23/prober/internal/nearest"
 	"github.com/daeace23/prober/probe"
 )
 
 const (
 	maxMessage = 10 << 10  // bytes of a message that are read
 	maxLines   = 512 << 10 // bytes of a request with lines
+	maxGuessed = 64        // bytes of an unknown name that is compared with the known ones
 	// maxSenders is the limit of requests with one token at a time. Slow senders of one push must leave room
 	// for the other pushes, which may have the same address behind a proxy.
 	maxSenders = 8
@@ -128,11 +130,23 @@ func (p *Pushes) accept(w http.ResponseWriter, name string, rep *report) bool {
 	}
 	switch {
 	case errors.Is(err, ErrUnknown):
-		reply.Fail(w, http.StatusNotFound, "push %.80q: %v", name, err)
+		reply.Fail(w, http.StatusNotFound, "%v", p.unknown(name))
 	case err != nil:
 		reply.Fail(w, http.StatusServiceUnavailable, "push %s: the report cannot be stored; the agent's log says why", name)
 	}
 	return err == nil
+}
+
+// unknown returns the error about a name that no push has, with a guess which one was meant.
+func (p *Pushes) unknown(name string) error {
+	guess := ""
+	if len(name) <= maxGuessed {
+		guess = nearest.Name(name, slices.Sorted(slices.Values(p.set.Keys())))
+	}
+	if guess != "" {
+		guess = fmt.Sprintf(" (did you mean %q?)", guess)
+	}
+	return fmt.Errorf("push %.80q: %w%s", name, ErrUnknown, guess)
 }
 
 // readReport reads the parameters of a request. Its body is the message if no parameter is.
@@ -165,7 +179,7 @@ func readReport(r *http.Request) (rep report, err error) {
 			rep.outcome.Output = value
 		case "ping", "rid": // of Uptime Kuma and healthchecks.io
 		default:
-			return rep, fmt.Errorf("unknown parameter %.20q: want result, message or started", name)
+			return rep, fmt.Errorf("unknown parameter %.20q: known: message, result, started; msg, ping, rid and status of other tools", name)
 		}
 	}
 	if rep.started && (query.Has("result") || query.Has("status")) {
@@ -229,7 +243,7 @@ func (p *Pushes) ServeLines(w http.ResponseWriter, r *http.Request) {
 		}
 		name, outcome, err := parseLine(lines.Text())
 		if err == nil && !p.exists(name) {
-			err = fmt.Errorf("push %.80q: %w", name, ErrUnknown)
+			err = p.unknown(name)
 		}
 		if err != nil {
 			reply.Fail(w, http.StatusBadRequest, "line %d: %v", n, err)

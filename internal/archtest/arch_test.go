@@ -229,7 +229,7 @@ var packages = map[string]struct {
 	"agent/hostwatch": {ours: []string{"probe", "core/worker", "internal/joined"}},
 	"agent/statelock": {ours: []string{"internal/ownership"}},
 	"agent/push": {
-		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/ownership", "internal/regular", "internal/yamlpos", "probe"},
+		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/nearest", "internal/ownership", "internal/regular", "internal/yamlpos", "probe"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
 	"agent/endpoints": {

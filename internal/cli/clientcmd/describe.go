@@ -87,7 +87,7 @@ func describeChecks(out io.Writer, e *api.Endpoint) error {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", line(check.Name), check.State, line(check.Cause))
 	}
 	for _, name := range e.Missing {
-		fmt.Fprintf(w, "  %s\tmissing\tthere is no such probe\n", line(name))
+		fmt.Fprintf(w, "  %s\tmissing\tit has no probe\n", line(name))
 	}
 	return w.Flush()
 }

@@ -78,12 +78,15 @@ func readings(parts []string) (all []client.Filter) {
 	if len(parts) == 0 {
 		return nil
 	}
-	switch first := parts[0]; {
-	case len(parts) == 1:
-	case first == "probe" || first == "probes":
-		all = shapes(parts[1:])
-	case len(parts) == 2 && (first == "pod" || first == "pods" || first == "target" || first == "targets"):
-		all = shapes(parts[1:])
+	switch parts[0] {
+	case "probe", "probes":
+		if len(parts) > 1 {
+			all = shapes(parts[1:])
+		}
+	case "pod", "pods", "target", "targets", "endpoint", "endpoints":
+		if len(parts) == 2 {
+			all = shapes(parts[1:])
+		}
 	}
 	return append(all, shapes(parts)...)
 }
