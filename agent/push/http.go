@@ -149,10 +149,36 @@ func (p *Pushes) unknown(name string) error {
 	return fmt.Errorf("push %.80q: %w%s", name, ErrUnknown, guess)
 }
 
+// parameters are the parameters of a report: ours, and those of Uptime Kuma and healthchecks.io.
+var parameters = []string{"message", "msg", "ping", "result", "rid", "started", "status"}
+
+// readBody returns the parameters and the message of a request. A body is the message, or the parameters if
+// it is a form that begins with one, as curl -d status=down sends it.
+func readBody(r *http.Request) (raw, message string, err error) {
+	raw = r.URL.RawQuery
+	if r.Method != http.MethodPost {
+		return raw, "", nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxMessage))
+	if err != nil {
+		return "", "", errors.New("the body cannot be read")
+	}
+	message = strings.TrimSpace(string(body))
+	name, _, isPair := strings.Cut(message, "=")
+	if raw == "" && isPair && slices.Contains(parameters, name) && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		return message, "", nil
+	}
+	return raw, message, nil
+}
+
 // readReport reads the parameters of a request. Its body is the message if no parameter is.
 func readReport(r *http.Request) (rep report, err error) {
 	rep.outcome.Result = probe.Success
-	query, err := readQuery(r.URL.RawQuery)
+	raw, message, err := readBody(r)
+	if err != nil {
+		return rep, err
+	}
+	query, err := readQuery(raw)
 	if err != nil {
 		return rep, err
 	}
@@ -179,20 +205,13 @@ func readReport(r *http.Request) (rep report, err error) {
 			rep.outcome.Output = value
 		case "ping", "rid": // of Uptime Kuma and healthchecks.io
 		default:
-			return rep, fmt.Errorf("unknown parameter %.20q: known: message, result, started; msg, ping, rid and status of other tools", name)
+			return rep, fmt.Errorf("unknown parameter %.20q: known: %s", name, strings.Join(parameters, ", "))
 		}
 	}
 	if rep.started && (query.Has("result") || query.Has("status")) {
 		return rep, errors.New("a run that has started has no result yet: started must not be set together with result or status")
 	}
-	if rep.outcome.Output == "" && r.Method == http.MethodPost {
-		body, err := io.ReadAll(io.LimitReader(r.Body, maxMessage))
-		if err != nil {
-			return rep, errors.New("the body cannot be read")
-		}
-		rep.outcome.Output = strings.TrimSpace(string(body))
-	}
-	rep.outcome.Output = strings.ToValidUTF8(rep.outcome.Output, "\uFFFD")
+	rep.outcome.Output = strings.ToValidUTF8(cmp.Or(rep.outcome.Output, message), "\uFFFD")
 	return rep, nil
 }
 

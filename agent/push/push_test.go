@@ -64,10 +64,17 @@ func serve(p *push.Pushes) http.Handler {
 	return mux
 }
 
-// send returns the response to a request.
+// send returns the response to a request. The method FORM is POST with a form.
 func send(h http.Handler, method, target, body string) (status int, text string) {
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
+	isForm := method == "FORM"
+	if isForm {
+		method = http.MethodPost
+	}
+	w, r := httptest.NewRecorder(), httptest.NewRequest(method, target, strings.NewReader(body))
+	if isForm {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	h.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
@@ -100,6 +107,13 @@ func TestRequests(t *testing.T) {
 		{"POST /push/" + token + "?result=unknown&message=who+knows", "", 200, "backup", "error who knows"},
 		{"GET /push/" + token + "?status=up&msg=OK&ping=12", "", 200, "backup", "success OK"},
 		{"GET /push/" + token + "?status=down&msg=", "", 200, "backup", "failure"},
+		{"FORM /push/" + token, "status=down&msg=disk+full", 200, "backup", "failure disk full"},
+		{"FORM /push/" + token, "result=warning", 200, "backup", "warning"},
+		{"FORM /push/" + token, "12 files", 200, "backup", "success 12 files"},
+		{"FORM /push/" + token, "load=3", 200, "backup", "success load=3"},
+		{"FORM /push/" + token, "status=down&disk", 400, "backup", "error no report yet"},
+		{"FORM /push/" + token + "?result=failure", "status=up", 200, "backup", "failure status=up"},
+		{"POST /push/" + token, "status=down", 200, "backup", "success status=down"}, // a text
 		{"GET /push/" + token + "/fail", "", 200, "backup", "failure"},
 		{"GET /push/" + token + "/0", "", 200, "backup", "success"},
 		{"GET /push/" + token + "/3", "", 200, "backup", "failure exit status 3"},
