@@ -3,6 +3,7 @@ package format
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // maxMarks is the limit of consecutive combining characters.
@@ -20,12 +21,8 @@ func Clean(text string, most int) string {
 			text = rest
 			continue
 		}
-		var r rune
-		for i, first := range text {
-			r = first
-			text = text[i+len(string(first)):]
-			break
-		}
+		r, size := utf8.DecodeRuneInString(text)
+		text = text[size:]
 		switch {
 		case unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp):
 			space = b.Len() > 0
@@ -58,7 +55,7 @@ func Clean(text string, most int) string {
 func afterEscape(text string) string {
 	var intro byte
 	switch {
-	case strings.HasPrefix(text, "\x1b") && len(text) > 1:
+	case strings.HasPrefix(text, "\x1b") && len(text) > 1 && text[1] < utf8.RuneSelf && text[1] != '\x1b':
 		intro, text = text[1], text[2:]
 	case strings.HasPrefix(text, "\u009b"):
 		intro, text = '[', text[2:]
