@@ -63,7 +63,7 @@ type EndpointName struct {
 	Name      string `json:"name"`
 }
 
-// PushStatus is what is known of a push.
+// PushStatus has the last report of a push, and its deadline.
 type PushStatus struct {
 	// LastReport is the time of the last report.
 	LastReport time.Time `json:"lastReport,omitzero"`

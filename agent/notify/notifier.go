@@ -76,8 +76,13 @@ func New(cfg Config) *Notifier {
 
 // Changed implements [states.Reader].
 func (n *Notifier) Changed(c *states.Change) {
-	if c.To == states.Unknown && !c.Removed && n.isBehind(probe.Reason(c.Reason)) {
-		return // what fails there is notified instead
+	if reason := probe.Reason(c.Reason); c.To == states.Unknown && !c.Removed {
+		if n.isBehind(reason) {
+			return // what fails there is notified instead
+		}
+		if c.From == states.Unknown && reason == probe.ReasonUndecided {
+			return // a push without a report yet fails in time, and so do the endpoints that wait for it
+		}
 	}
 	x := &change{
 		key: Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}, uid: c.Info.PodUID, handler: c.Info.Handler, target: c.Target,

@@ -219,6 +219,23 @@ func TestFailedDependencySendsNoUnknownTargets(t *testing.T) {
 	})
 }
 
+// A push without a report yet sends no message. A push whose last report was unknown does.
+func TestUndecidedChecksSendNothing(t *testing.T) {
+	bubble(t, ", groupWait: 1s, groupInterval: 1s", func(t *testing.T, w *world) {
+		undecided := func(from states.State) {
+			w.Changed(&states.Change{Info: info("backup", "uid-backup"), From: from, To: unknown, Time: time.Now(), Cause: states.Cause{Reason: "undecided", Text: "no report yet"}})
+			time.Sleep(time.Minute)
+		}
+		w.mu.Lock()
+		w.probes[key("backup")] = true
+		w.mu.Unlock()
+		undecided(unknown)
+		w.expect()
+		undecided(ok)
+		w.expect("1m1s: backup unknown")
+	})
+}
+
 // fails reports a changed state of a failing probe, with its cause.
 func (w *world) fails(from states.State, reason, text string) {
 	w.mu.Lock()
