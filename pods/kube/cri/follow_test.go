@@ -233,7 +233,8 @@ func TestRunHostileAnswers(t *testing.T) {
 		f := newFake(t)
 		f.details = func(ctx context.Context, id string) (*runtime.ContainerStatusResponse, error) {
 			if id == "c0" {
-				<-ctx.Done()
+				<-ctx.Done() // maybe before the client's own deadline, so that an answer would still count
+				return nil, ctx.Err()
 			}
 			return f.status(id)
 		}
