@@ -363,7 +363,7 @@ type handler struct {
 
 var _ probe.Describer = (*handler)(nil)
 
-// Describe implements [probe.Describer].
+// Describe implements [probe.Describer]. A push has no target.
 func (h *handler) Describe(string, *probe.Request) string { return "" }
 
 // Probe implements [probe.Handler].

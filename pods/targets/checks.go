@@ -57,19 +57,13 @@ func (c *check) uid() types.UID { return uidOf(c.namespace, c.handler+"\x00"+c.n
 // newPod returns the pod of c. Its probe reads a state in memory that has thresholds of its own.
 func (c *check) newPod(bind func(handler, name string, podUID types.UID) (probe.Handler, error)) *declared.Pod {
 	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.namespace, UID: c.uid()},
+		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.namespace, UID: c.uid(), Annotations: make(map[string]string)},
 		Spec: v1.PodSpec{
 			RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &noGrace,
 			Containers: []v1.Container{{Name: c.handler}},
 		},
 	}
-	var odd map[string]string
-	pod.Labels, odd = podLabels(c.labels)
-	pod.Labels[GroupLabel] = c.name
-	if len(odd) > 0 {
-		text, _ := json.Marshal(odd) // strings can be encoded
-		pod.Annotations = map[string]string{LabelsAnnotation: string(text)}
-	}
+	setLabels(pod, c.name, c.labels)
 	text, _ := json.Marshal(map[string]string{"name": c.name}) // strings can be encoded
 	handler, name := c.handler, c.name
 	return declared.Parse(pod, declared.Probe{

@@ -92,13 +92,7 @@ func newPod(g *group, name, target string, a *address.Address, listed string, la
 			Containers: []v1.Container{{Name: pods.TargetContainer}},
 		},
 	}
-	var odd map[string]string
-	pod.Labels, odd = podLabels(labels)
-	pod.Labels[GroupLabel] = g.name
-	if len(odd) > 0 {
-		text, _ := json.Marshal(odd) // strings can be encoded
-		pod.Annotations[LabelsAnnotation] = string(text)
-	}
+	setLabels(pod, g.name, labels)
 	c := &pod.Spec.Containers[0]
 	if a.Port != 0 {
 		c.Ports = []v1.ContainerPort{{ContainerPort: int32(a.Port), Protocol: v1.ProtocolTCP}}
@@ -116,6 +110,17 @@ func newPod(g *group, name, target string, a *address.Address, listed string, la
 		config, _ := g.blueprint.probeOf(a, c.Env) // has succeeded above
 		return config
 	}), nil
+}
+
+// setLabels sets the labels of a pod of the named group, which must have annotations.
+func setLabels(pod *v1.Pod, group string, labels map[string]string) {
+	var odd map[string]string
+	pod.Labels, odd = podLabels(labels)
+	pod.Labels[GroupLabel] = group
+	if len(odd) > 0 {
+		text, _ := json.Marshal(odd) // strings can be encoded
+		pod.Annotations[LabelsAnnotation] = string(text)
+	}
 }
 
 // podLabels splits labels into labels that are valid for a pod, and others. It drops labels that begin with __: they
