@@ -49,7 +49,7 @@ type Pushes struct {
 	cfg    Config
 	set    *endpoint.Set[string]
 	tokens atomic.Pointer[map[[sha256.Size]byte]string] // names by the hashes of tokens
-	keys   sync.Map                                     // name to manager.Key, of the probes of checks
+	keys   sync.Map                                     // name to manager.Key, of the probes of present and former checks
 
 	storing chan struct{} // has an element while journal is used, which a slow disk may make long
 	journal *journal
@@ -153,7 +153,6 @@ func (p *Pushes) Set(file string, checks []config.Push) error {
 	for _, old := range before {
 		if !named[old.Name] {
 			_ = p.set.Remove(old.Name) // nothing else changes the set
-			p.keys.Delete(old.Name)
 		}
 	}
 	p.tokens.Store(&tokens)

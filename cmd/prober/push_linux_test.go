@@ -42,31 +42,31 @@ func TestPushAtTerminal(t *testing.T) {
 	}
 }
 
+// pushScript runs a script with the address of an agent as $1, and compares its output and the begin of the
+// report.
+func pushScript(t *testing.T, script, output, report string) {
+	t.Helper()
+	server, reports := pushTarget(t)
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", script, "sh", server).CombinedOutput()
+	if err != nil || string(out) != output {
+		t.Errorf("got %v, %s", err, out)
+	}
+	if got := <-reports; !strings.HasPrefix(got, report) {
+		t.Errorf("report %q", got)
+	}
+}
+
 // SIGPIPE ends the command, and not prober before its report.
 func TestPushWithoutReader(t *testing.T) {
 	t.Parallel()
-	server, reports := pushTarget(t)
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", `prober push --server "$1" backup -- yes | head -n 1`, "sh", server).CombinedOutput()
-	if err != nil || string(out) != "y\n" {
-		t.Errorf("got %v, %s", err, out)
-	}
-	if report := <-reports; !strings.HasPrefix(report, "failure signal: broken pipe after ") {
-		t.Errorf("report %q", report)
-	}
+	pushScript(t, `prober push --server "$1" backup -- yes | head -n 1`, "y\n", "failure signal: broken pipe after ")
 }
 
 // The command ignores the signals that prober was started to ignore, as under nohup.
 func TestPushKeepsIgnoredSignals(t *testing.T) {
 	t.Parallel()
-	server, reports := pushTarget(t)
 	const script = `trap "" HUP; exec prober push --server "$1" backup -- sh -c 'kill -HUP $PPID $$; echo alive'`
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", script, "sh", server).CombinedOutput()
-	if err != nil || string(out) != "alive\n" {
-		t.Errorf("got %v, %s", err, out)
-	}
-	if report := <-reports; !strings.HasPrefix(report, "success after ") {
-		t.Errorf("report %q", report)
-	}
+	pushScript(t, script, "alive\n", "success after ")
 }
 
 // One file as stdout and stderr keeps the order of the output.
