@@ -83,8 +83,8 @@ func indexOf(all []*declared.Pod) *index {
 	x := &index{groups: make(map[string][]Member), pods: make(map[string][]Member)}
 	for _, d := range all {
 		p := d.Pod()
-		for _, c := range d.Probes() {
-			m := Member{Subject: results.Subject{Namespace: p.Namespace, Pod: p.Name, PodUID: string(p.UID), Container: c.Container}, Kind: c.Kind}
+		for _, probe := range d.List().Names() {
+			m := Member{Subject: results.Subject{Namespace: p.Namespace, Pod: p.Name, PodUID: string(p.UID), Container: probe.Container}, Kind: probe.Kind}
 			name := p.Namespace + "/" + p.Name
 			x.pods[name] = append(x.pods[name], m)
 			if group := p.Labels[targets.GroupLabel]; group != "" {

@@ -92,6 +92,9 @@ func explainPort(err error) error {
 
 // unsupported returns errors for features of a valid probe that a sidecar does not support.
 func unsupported(c *declared.Probe, ports Ports) (errs []error) {
+	if c.Check != "" {
+		return []error{field.Forbidden(c.Path, "prober sidecar combines no checks: give each kind one")}
+	}
 	if c.Paused {
 		errs = append(errs, field.Forbidden(c.Path.Child("paused"), "prober sidecar has no pauses: the kubelet decides when to probe"))
 	}

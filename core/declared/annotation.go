@@ -36,6 +36,7 @@ const minDuration = 10 * time.Millisecond
 // handlers are decoded separately.
 type annotationProbe struct {
 	Plugin *pluginAction `json:"plugin"`
+	severalChecks
 	times
 	SuccessThreshold              *int32 `json:"successThreshold"`
 	FailureThreshold              *int32 `json:"failureThreshold"`
@@ -296,8 +297,16 @@ func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path 
 			errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *g, "must not be set for readiness probes"))
 		}
 	}
-	a.action(&config, actions, c, path, left, &errs)
+	if field, rule := a.rule(path, &errs); field != "" {
+		config.combine(rule, a.Plugin != nil || hasAction(actions), c, path.Child(field), left, &errs)
+	} else {
+		config.setHandlerOf(a.Plugin, actions, c, path, left, &errs)
+	}
 	return config, errs
+}
+
+func hasAction(actions []action) bool {
+	return slices.ContainsFunc(actions, func(a action) bool { return a != nil })
 }
 
 // builtinFields decodes the configs of built-in handlers in a probe. actions has an element for each entry
@@ -333,9 +342,10 @@ func builtinFields(raw json.RawMessage, path *field.Path) (actions []action, res
 	return actions, rest, errs
 }
 
-// action sets the handler of config.
-func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Container, path *field.Path, left *int, errs *field.ErrorList) {
-	if a.Plugin == nil {
+// setHandlerOf makes c a probe of a plugin, or of the built-in handler in actions. The probe or check is at path
+// of the annotation of a pod, in the container in.
+func (c *Probe) setHandlerOf(p *pluginAction, actions []action, in *v1.Container, path *field.Path, left *int, errs *field.ErrorList) {
+	if p == nil {
 		checked := slices.Clone(actions)
 		for i, a := range actions {
 			if a == nil {
@@ -350,31 +360,31 @@ func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Containe
 		if i := slices.IndexFunc(actions, func(a action) bool { return a != nil }); i >= 0 {
 			if left != nil {
 				var err error
-				if actions[i], err = config.expand(actions[i], c.Env, left); err != nil {
+				if actions[i], err = c.expand(actions[i], in.Env, left); err != nil {
 					*errs = append(*errs, field.Invalid(path.Child("exec", "command"), field.OmitValueType{}, err.Error()))
 				}
 			}
-			config.setBuiltin(&builtins[i], actions[i], path, errs)
+			c.setBuiltin(&builtins[i], actions[i], path, errs)
 		}
 		return
 	}
 	plugin := path.Child("plugin")
-	if slices.ContainsFunc(actions, func(a action) bool { return a != nil }) {
+	if hasAction(actions) {
 		*errs = append(*errs, field.Forbidden(plugin, "may not specify more than 1 handler type"))
 	}
-	if a.Plugin.Name == "" {
+	if p.Name == "" {
 		*errs = append(*errs, field.Required(plugin.Child("name"), ""))
 	}
-	config.Handler, config.Config = a.Plugin.Name, compactJSON(a.Plugin.Config)
-	config.Target = a.Plugin.Target.resolve(c, plugin.Child("target"), errs)
-	switch b := builtinNamed(a.Plugin.Name); {
-	case config.Config[0] != '{':
+	c.Handler, c.Config = p.Name, compactJSON(p.Config)
+	c.Target = p.Target.resolve(in, plugin.Child("target"), errs)
+	switch b := builtinNamed(p.Name); {
+	case c.Config[0] != '{':
 		*errs = append(*errs, field.Invalid(plugin.Child("config"), field.OmitValueType{}, "must be an object"))
 	case b != nil: // so that the handler and the policy of an agent see one spelling of each field
-		config.asPlugin = true
+		c.asPlugin = true
 		action := b.config()
-		*errs = append(*errs, decodeStrict(config.Config, action, plugin.Child("config"))...)
-		config.setBuiltin(b, action, plugin.Child("config"), errs)
+		*errs = append(*errs, decodeStrict(c.Config, action, plugin.Child("config"))...)
+		c.setBuiltin(b, action, plugin.Child("config"), errs)
 	}
 }
 
@@ -475,7 +485,7 @@ func decodeStrict(raw json.RawMessage, into any, path *field.Path) (errs field.E
 	unknown, err := kjson.UnmarshalStrict(raw, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		name := wrong.Field
-		for _, embedded := range [...]string{"times.", "HTTPGetAction."} { // not part of the path
+		for _, embedded := range [...]string{"times.", "severalChecks.", "HTTPGetAction."} { // not part of the path
 			name = strings.TrimPrefix(name, embedded)
 		}
 		path = path.Child(name)

@@ -46,21 +46,19 @@ func One(pod *v1.Pod, make func() Probe) *Pod {
 // Pod returns the pod. It is read-only.
 func (d *Pod) Pod() *v1.Pod { return d.pod }
 
-// Probes returns the probes that can be started, in the order in which a manager starts them. Each has its
-// path. They are read-only.
+// Probes returns the probes that can be started, in the order in which a manager starts them, and the checks
+// of a combined probe in its place: each has one handler. So a reader that looks for a handler, a target or a
+// secret sees all of them. Each has its path. They are read-only.
 func (d *Pod) Probes() []Probe {
 	configs := d.List().Probes
-	for i := range configs {
-		if configs[i].Path != nil {
-			continue
-		}
-		configs = slices.Clone(configs)
-		for ; i < len(configs); i++ {
-			configs[i].Path = configs[i].FieldPath()
-		}
-		break
+	if !slices.ContainsFunc(configs, func(c Probe) bool { return c.Path == nil || c.Combined != nil }) {
+		return configs
 	}
-	return configs
+	all := make([]Probe, 0, len(configs))
+	for i := range configs {
+		all = append(all, configs[i].checks()...)
+	}
+	return all
 }
 
 // Errors returns an error for each probe that cannot be started. It is a [*field.Error] for an invalid
@@ -68,17 +66,16 @@ func (d *Pod) Probes() []Probe {
 // removed.
 func (d *Pod) Errors() []error { return slices.Clone(d.List().Errors) }
 
-// Refuse returns d without the probes for which check returns an error. The error is added to the Errors of
-// the result. A manager never starts a refused probe, and ends it if it is running. The probe counts as not
-// run yet.
-func (d *Pod) Refuse(check func(*Probe) error) *Pod {
-	all := d.Probes()
+// Refuse returns d without the probes for which refusal returns an error. It gets the checks of a combined
+// probe, which run together, and any other probe alone. The error is added to the Errors of the result. A
+// manager never starts a refused probe, and ends it if it is running. The probe counts as not run yet.
+func (d *Pod) Refuse(refusal func(checks []Probe) error) *Pod {
+	all := d.List().Probes
 	next := *d.List()
 	next.Probes, next.Errors = nil, slices.Clone(next.Errors)
 	next.Forbidden = slices.Clone(next.Forbidden)
 	for i := range all {
-		c := all[i]
-		if err := check(&c); err != nil {
+		if err := refusal(all[i].checks()); err != nil {
 			next.Forbidden, next.Errors = append(next.Forbidden, all[i].Name()), append(next.Errors, err)
 			continue
 		}

@@ -46,12 +46,18 @@ type Probe struct {
 	Refers bool
 	// Written is the command of Config before its variables were replaced; nil if it has no variables.
 	Written []string
+	// Combined has the checks of a probe that combines several, from the annotation; nil for any other. The
+	// Handler of such a probe is [Checks], and its Config has everything of its checks, to be compared.
+	Combined *Combined
+	// Check is the name of a check in [Combined]; "" for a probe.
+	Check string
 
-	action   action // built-in handler's config, whose JSON is Config; nil for a plugin and with Bind
-	asPlugin bool   // the annotation names a built-in handler as a plugin
-	parsed   bool   // the probe comes from the annotation or a [Template]
-	sidecar  bool   // the container is an init container
-	index    int    // index of the container in its list
+	action   action      // built-in handler's config, whose JSON is Config; nil for a plugin and with Bind
+	asPlugin bool        // the annotation names a built-in handler as a plugin
+	parsed   bool        // the probe comes from the annotation or a [Template]
+	combined *field.Path // path of the probe that combines the check; nil for a probe
+	sidecar  bool        // the container is an init container
+	index    int         // index of the container in its list
 }
 
 // Name identifies a probe within a pod.
@@ -182,6 +188,9 @@ func (c *Probe) complete(pod *v1.Pod) error {
 	}
 	if c.parsed {
 		return nil
+	}
+	if c.Combined != nil {
+		return errors.New("only an annotation combines checks: bind one handler to them")
 	}
 	c.Spec.Period, c.Spec.Timeout = cmp.Or(c.Spec.Period, 10*time.Second), cmp.Or(c.Spec.Timeout, time.Second)
 	c.Spec.SuccessThreshold, c.Spec.FailureThreshold = cmp.Or(c.Spec.SuccessThreshold, 1), cmp.Or(c.Spec.FailureThreshold, 3)

@@ -71,7 +71,7 @@ func (d *Pod) Validate() (errs field.ErrorList) {
 
 // Warnings returns the probable mistakes in valid probes: a timeout that is longer than the period.
 func (d *Pod) Warnings() (list field.ErrorList) {
-	configs := d.Probes()
+	configs := d.List().Probes
 	for i := range configs {
 		list = append(list, configs[i].warnings()...)
 	}
@@ -86,7 +86,7 @@ func (c *Probe) warnings() field.ErrorList {
 	if c.parsed {
 		name = "timeout"
 	}
-	return field.ErrorList{field.Invalid(c.Path.Child(name), c.Spec.Timeout.String(),
+	return field.ErrorList{field.Invalid(c.FieldPath().Child(name), c.Spec.Timeout.String(),
 		fmt.Sprintf("the timeout of %s is longer than the period of %s: ticks that are due during an attempt are skipped", c.Spec.Timeout, c.Spec.Period))}
 }
 

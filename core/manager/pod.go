@@ -118,8 +118,9 @@ type tag struct {
 	config string // JSON, with references to secrets
 	mark   string // see bound
 	path   *field.Path
-	// written is the command of the probe; see [declared.Probe].
-	written []string
+	// written and combined are the fields of [declared.Probe].
+	written  []string
+	combined *declared.Combined
 }
 
 // tagOf returns the tag of a running probe; annotated is false if the probe does not come from the
@@ -137,6 +138,7 @@ func annotatedConfig(p group.Probe) ProbeConfig {
 	return ProbeConfig{
 		Path: t.path, Container: p.Task.Subject.Container, Kind: p.Kind, Handler: p.Name, Config: []byte(t.config),
 		Target: p.Target, Spec: p.Spec, Paused: p.Paused, Refers: true, Written: t.written,
+		Combined: t.combined,
 	}
 }
 
@@ -155,7 +157,7 @@ func (m *Manager) sameHandler(p group.Probe, c *ProbeConfig) bool {
 func (m *Manager) probeOf(c ProbeConfig, b bound, t *worker.Task) group.Probe {
 	p := group.Probe{Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused}
 	if c.Refers {
-		p.Tag = &tag{string(c.Config), b.mark, c.Path, c.Written}
+		p.Tag = &tag{string(c.Config), b.mark, c.Path, c.Written, c.Combined}
 	} else {
 		p.Tag = m.digestOf(c.Config)
 	}
@@ -296,6 +298,9 @@ func (m *Manager) prepare(c ProbeConfig) (bound, error) {
 
 // bind binds the handler of a probe to its config.
 func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
+	if c.Combined != nil {
+		return m.bindChecks(c, r)
+	}
 	handler, err := m.prepareHandler(c, r.config)
 	if err != nil {
 		return bound{}, &declared.Error{Path: c.FieldPath(), Err: r.secrets.Error(err)}

@@ -61,10 +61,14 @@ type resolved struct {
 	config  []byte
 	secrets declared.Secrets
 	mark    string // digest of config; "" if it has no reference
+	checks  []resolved
 }
 
 // resolve replaces the references in the config of c.
 func (m *Manager) resolve(c ProbeConfig) (resolved, error) {
+	if c.Combined != nil {
+		return m.resolveChecks(c)
+	}
 	if !c.RefersToSecret() {
 		return resolved{config: c.Config}, nil
 	}
@@ -78,5 +82,17 @@ func (m *Manager) resolve(c ProbeConfig) (resolved, error) {
 		return resolved{}, &declared.Error{Path: c.FieldPath(), Err: err}
 	}
 	sum := sha256.Sum256(config)
-	return resolved{config, secrets, string(sum[:])}, nil
+	return resolved{config: config, secrets: secrets, mark: string(sum[:])}, nil
+}
+
+// resolveChecks replaces the references in the configs of the checks of c. Their marks together are the mark.
+func (m *Manager) resolveChecks(c ProbeConfig) (r resolved, err error) {
+	r.checks = make([]resolved, len(c.Combined.Checks))
+	for i, check := range c.Combined.Checks {
+		if r.checks[i], err = m.resolve(check); err != nil {
+			return resolved{}, err
+		}
+		r.mark += r.checks[i].mark
+	}
+	return r, nil
 }

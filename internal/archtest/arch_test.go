@@ -52,7 +52,7 @@ var packages = map[string]struct {
 	"core/internal/podtest":    {ours: []string{"probe", "core/declared"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}}, // for tests
 	"core/manager/managertest": {others: []string{"k8s.io/api", "k8s.io/apimachinery"}},                                           // for tests
 	"core/manager": {
-		ours:   []string{"probe", "core/declared", "core/group", "core/internal/seam", "core/worker", "core/results", "internal/explain"},
+		ours:   []string{"probe", "core/declared", "core/endpoint", "core/group", "core/internal/seam", "core/states", "core/worker", "core/results", "internal/explain"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"handlers":                          {ours: []string{"probe", "internal/nearest", "internal/panics"}},

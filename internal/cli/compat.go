@@ -103,7 +103,8 @@ type compatReport struct {
 type compatProbe struct {
 	Pod         string             `json:"pod"` // NAMESPACE/NAME
 	Container   string             `json:"container"`
-	Probe       string             `json:"probe"` // liveness, readiness or startup
+	Probe       string             `json:"probe"`           // liveness, readiness or startup
+	Check       string             `json:"check,omitempty"` // of a probe that combines several
 	Handler     string             `json:"handler"`
 	Differences []compatDifference `json:"differences"`
 }
@@ -122,7 +123,7 @@ func explainCompat(checked []*declared.Pod) compatReport {
 		for _, p := range d.Probes() {
 			_, sidecar := declared.Container(d.Pod(), p.Container)
 			one := compatProbe{
-				Pod: d.Pod().Namespace + "/" + d.Pod().Name, Container: p.Container, Probe: p.Kind.String(), Handler: p.Handler,
+				Pod: d.Pod().Namespace + "/" + d.Pod().Name, Container: p.Container, Probe: p.Kind.String(), Check: p.Check, Handler: p.Handler,
 				Differences: differencesOf(subject{&p, d, sidecar}),
 			}
 			report.Probes = append(report.Probes, one)

@@ -58,13 +58,15 @@ func newPlan(pod *v1.Pod, cfg *Config, room float64) *plan {
 	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), period: make(map[probeKey]time.Duration), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
 	network := p.options(pod, cfg)
 	allowed := newTargets(cfg.Policy.Targets, pod, p.inPod)
-	p.declared = declared.Parse(p.pod).Refuse(func(c *declared.Probe) error {
+	p.declared = declared.Parse(p.pod).Refuse(func(checks []declared.Probe) error {
 		refusal := network
-		if refusal == nil {
-			refusal = p.check(c, cfg, allowed)
+		for i := range checks {
+			if refusal == nil {
+				refusal = p.check(&checks[i], cfg, allowed)
+			}
 		}
 		if refusal == nil {
-			refusal = p.admit(c, cfg, room)
+			refusal = p.admit(checks, cfg, room)
 		}
 		if refusal == nil {
 			return nil // an interface with a nil *field.Error is not nil
@@ -78,7 +80,7 @@ func newPlan(pod *v1.Pod, cfg *Config, room float64) *plan {
 		key := probeKey{c.Container, c.Kind}
 		p.grace[key], p.period[key] = c.TerminationGracePeriodSeconds, c.Spec.Period
 		if p.perProbe && conditions.TypeOf(c.Container, c.Kind) == "" {
-			p.notes = append(p.notes, field.Invalid(annotationPath(ConditionsAnnotation), c.Kind.String()+"."+c.Container, "the name of the condition would be longer than 63 characters: this probe has none of its own"))
+			p.notes = appendNew(p.notes, field.Invalid(annotationPath(ConditionsAnnotation), c.Kind.String()+"."+c.Container, "the name of the condition would be longer than 63 characters: this probe has none of its own"))
 		}
 		p.startup[c.Container] = p.startup[c.Container] || c.Kind == probe.Startup
 		if !declared.IsBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
@@ -135,7 +137,7 @@ func annotationPath(name string) *field.Path {
 // check returns an error if the policy forbids a probe.
 func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Error {
 	if least := cfg.Policy.MinPeriod; c.Spec.Period < least {
-		return field.Invalid(c.Path.Child("period"), c.Spec.Period.String(), "kubernetes.minPeriod of the agent is "+least.String())
+		return field.Invalid(c.SpecPath().Child("period"), c.Spec.Period.String(), "kubernetes.minPeriod of the agent is "+least.String())
 	}
 	if c.Handler == "exec" && !cfg.canExec() {
 		_, at, _ := c.Place()
@@ -146,12 +148,12 @@ func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Er
 	return refusal
 }
 
-// admit adds the rate of a probe to the plan. It returns an error if that exceeds room.
-func (p *plan) admit(c *declared.Probe, cfg *Config, room float64) *field.Error {
-	rate := 1 / c.Spec.Period.Seconds()
+// admit adds the rate of a probe with these checks to the plan. It returns an error if that exceeds room.
+func (p *plan) admit(checks []declared.Probe, cfg *Config, room float64) *field.Error {
+	rate := float64(len(checks)) / checks[0].Spec.Period.Seconds()
 	if p.rate+rate > room+rounding {
 		p.crowded = true
-		return field.Forbidden(c.Path.Child("period"), fmt.Sprintf(
+		return field.Forbidden(checks[0].SpecPath().Child("period"), fmt.Sprintf(
 			"kubernetes.maxRate of the agent allows the probes of namespace %s on this node %d attempts a second", p.pod.Namespace, cfg.Policy.MaxRate))
 	}
 	p.rate += rate

@@ -19,11 +19,14 @@ type attemptContext struct {
 	deadline time.Time     // zero: no deadline
 	watch    stallWatch    // set before the attempt
 	deferred time.Duration // how long the timeout was suspended
-	err      error         // nil until the context has ended
-	done     chan struct{}
-	timer    *time.Timer
-	after    map[*func()]struct{} // functions of AfterFunc that are not called yet
-	shared   bool                 // a goroutine may wait for the end, ask for it, or change the deadline
+	// suspended is the number of parts of a handler that suspend the timeout, since idle.
+	suspended int
+	idle      time.Time
+	err       error // nil until the context has ended
+	done      chan struct{}
+	timer     *time.Timer
+	after     map[*func()]struct{} // functions of AfterFunc that are not called yet
+	shared    bool                 // a goroutine may wait for the end, ask for it, or change the deadline
 }
 
 var (
@@ -39,7 +42,7 @@ func (c *attemptContext) begin(timeout time.Duration, now time.Time) (ok bool) {
 	if c.shared {
 		return false
 	}
-	c.timeout, c.deferred, c.err = timeout, 0, nil
+	c.timeout, c.deferred, c.suspended, c.err = timeout, 0, 0, nil
 	c.restartLocked(now)
 	return true
 }
@@ -71,19 +74,21 @@ func (c *attemptContext) Suspend() (resume func(), ok bool) {
 		c.timer.Stop()
 		c.timer = nil
 	}
-	since := time.Now()
-	return sync.OnceFunc(func() { c.resume(since) }), true
+	if c.suspended++; c.suspended == 1 {
+		c.idle = time.Now()
+	}
+	return sync.OnceFunc(c.resume), true
 }
 
-// resume restarts the timeout. since is when it was suspended.
-func (c *attemptContext) resume(since time.Time) {
+// resume restarts the timeout, when every part of the handler that has suspended it is ready.
+func (c *attemptContext) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
+	if c.suspended--; c.suspended > 0 || c.err != nil {
 		return
 	}
 	now := time.Now()
-	c.deferred += now.Sub(since)
+	c.deferred += now.Sub(c.idle)
 	c.watch.restart()
 	c.restartLocked(now)
 	c.watchLocked()
