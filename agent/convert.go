@@ -34,10 +34,7 @@ func (a *Agent) apiStatus(s *manager.ProbeStatus) api.ProbeStatus {
 	p := api.ProbeStatus{
 		Namespace: s.Namespace, Pod: s.Pod, UID: string(s.UID), Container: s.Container, ContainerID: s.ContainerID, Kind: s.Kind.String(),
 		Handler: s.Handler, Target: s.Target, Result: s.Result.Word(), Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Gate: s.Gate, Next: s.Next,
-		Spec: api.SpecStatus{
-			InitialDelay: s.Spec.InitialDelay.String(), Period: s.Spec.Period.String(), Timeout: s.Spec.Timeout.String(),
-			SuccessThreshold: s.Spec.SuccessThreshold, FailureThreshold: s.Spec.FailureThreshold,
-		},
+		Spec:         apiSpec(&s.Spec),
 		History:      make([]api.TickStatus, len(s.History)),
 		CurrentState: apiState(state),
 	}
@@ -51,6 +48,20 @@ func (a *Agent) apiStatus(s *manager.ProbeStatus) api.ProbeStatus {
 		p.Pause = a.pauses.Of(s.Key())
 	}
 	return p
+}
+
+func apiSpec(s *probe.Spec) api.SpecStatus {
+	shown := api.SpecStatus{
+		InitialDelay: s.InitialDelay.String(), Period: s.Period.String(), Timeout: s.Timeout.String(),
+		SuccessThreshold: s.SuccessThreshold, FailureThreshold: s.FailureThreshold, Jitter: s.Jitter,
+	}
+	if s.UnhealthyPeriod != 0 {
+		shown.UnhealthyPeriod = s.UnhealthyPeriod.String()
+	}
+	if s.Initial != probe.Unknown {
+		shown.InitialState = s.Initial.String()
+	}
+	return shown
 }
 
 func apiTick(t *manager.TickStatus) api.TickStatus {

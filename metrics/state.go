@@ -33,8 +33,8 @@ func (f field) get(bits uint64) uint64 { return bits & f.mask() >> f.shift }
 func (f field) put(bits, value uint64) uint64 { return bits&^f.mask() | value<<f.shift&f.mask() }
 
 // init sets the state of a probe without ticks. made is the number of series made so far.
-func (s *state) init(kind probe.Kind, made uint) {
-	bits := kindField.put(0, uint64(kind))
+func (s *state) init(info *worker.Info, made uint) {
+	bits := ruleField.put(kindField.put(0, uint64(info.Kind)), uint64(states.First(info)))
 	s.bits.Store(orderField.put(bits, uint64(made)))
 }
 

@@ -180,11 +180,6 @@ func (h *hidden[K]) Checked(key K, p Probe) (Probe, error) { return checked(key,
 // Equal reports whether Update with b would do nothing if a is the present probe.
 func (h *hidden[K]) Equal(a, b *Probe) bool { return a.equal(b) }
 
-// Vary is engine.Worker.Vary.
-func (h *hidden[K]) Vary(id ID[K], share float64) {
-	_ = h.group.with(id, func(w *engine.Worker) { w.Vary(share) })
-}
-
 // keyEntries has the probes of one key. It uses a list, because for a few probes that is smaller than a
 // map, and as fast.
 type keyEntries[K comparable] struct {

@@ -60,6 +60,7 @@ func (p *tracked) Close() {
 func (p *tracked) step(next Rule, c Cause, failed bool, now time.Time) {
 	from, since := p.rule.State(), p.since
 	to := next.State()
+	first := !p.reported && next.Decided() && to != Unknown // also if it is the initial state
 	var was Cause
 	if p.why != nil && p.reported && to != from {
 		was = p.why.cause()
@@ -77,13 +78,13 @@ func (p *tracked) step(next Rule, c Cause, failed bool, now time.Time) {
 	}
 	p.mu.Unlock()
 	switch {
-	case to != from, !p.reported && next.Blind(): // a probe that has never decided anything is reported once
+	case to != from, first, !p.reported && next.Blind(): // a probe that has never decided anything is reported once
 	case p.reported && p.why != nil && p.why.hasLasted(now):
 	default:
 		return
 	}
 	if !p.reported {
-		p.reported = true
+		p.reported, from = true, Unknown
 		p.tracker.live.add(p)
 	}
 	change := Change{Info: p.info, From: from, To: to, Since: since, Time: now, Was: was}
@@ -145,6 +146,18 @@ func (l *live) add(p *tracked) {
 		l.probes = make(map[key]*tracked)
 	}
 	l.probes[keyOf(&p.info)] = p
+}
+
+// addNew adds a probe that readers were not notified of, unless there is one with the same key.
+func (l *live) addNew(p *tracked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.probes == nil {
+		l.probes = make(map[key]*tracked)
+	}
+	if k := keyOf(&p.info); l.probes[k] == nil {
+		l.probes[k] = p
+	}
 }
 
 func (l *live) forget(p *tracked) {

@@ -10,7 +10,7 @@ import (
 const unknownAfter = 3
 
 // Rule is the state machine of one probe: its state, and the inputs of its next state, in [RuleBits] bits.
-// A probe without ticks has the zero value. Every tick and every gate returns the next Rule.
+// A probe without ticks has the [First] one. Every tick and every gate returns the next Rule.
 type Rule uint8
 
 // RuleBits is the number of bits of a [Rule].
@@ -21,6 +21,18 @@ const (
 	decidedBit Rule = 1 << 2 // a tick has decided something
 	blindBits       = 3      // shift of the number of consecutive ticks without a verdict, at most unknownAfter
 )
+
+// First returns the rule of a probe without ticks. Its state is the initial one of the probe's spec.
+func First(i *worker.Info) Rule {
+	switch i.Initial {
+	case probe.Success:
+		return Rule(Success)
+	case probe.Failure:
+		return Rule(Failure)
+	default:
+		return 0
+	}
+}
 
 // State returns the state.
 func (r Rule) State() State { return State(r & stateBits) }

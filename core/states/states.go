@@ -50,7 +50,8 @@ func (s *State) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Status is the state of a probe at one time. It is the zero value before the first [Change] of the probe.
+// Status is the state of a probe at one time. It is the zero value before the first [Change] of a probe
+// without an initial state.
 type Status struct {
 	State State
 	Since time.Time // start of State
@@ -105,7 +106,11 @@ func (t *Tracker) Stop() { t.stopped.Store(true) }
 
 // Observe implements [worker.Observer].
 func (t *Tracker) Observe(info worker.Info) worker.ProbeObserver {
-	return &tracked{tracker: t, info: info, since: time.Now()}
+	p := &tracked{tracker: t, info: info, rule: First(&info), since: time.Now()}
+	if p.rule.State() != Unknown {
+		t.live.addNew(p)
+	}
+	return p
 }
 
 func (t *Tracker) notify(c *Change) {

@@ -140,6 +140,47 @@ func TestTrackerStates(t *testing.T) {
 	}
 }
 
+// An initial state is shown before the first decision, which readers are notified of even if it is the same.
+func TestInitialState(t *testing.T) {
+	const ok, bad = results.Success, results.Failure
+	for name, c := range map[string]struct {
+		initial probe.Result
+		before  states.State
+		run     func(o worker.ProbeObserver)
+		want    []string
+	}{
+		"success that is confirmed": {initial: probe.Success, before: states.Success, run: func(o worker.ProbeObserver) {
+			o.Tick(tick(probe.Success, 1, 1, ok, ok))
+		}, want: []string{"unknown-success  success"}},
+		"success, failures below their threshold": {initial: probe.Success, before: states.Success, run: func(o worker.ProbeObserver) {
+			o.Tick(tick(probe.Failure, 1, 3, ok, ok))
+		}},
+		"success that is refuted": {initial: probe.Success, before: states.Success, run: func(o worker.ProbeObserver) {
+			o.Tick(tick(probe.Failure, 3, 3, ok, bad))
+		}, want: []string{"unknown-failure  failure"}},
+		"failure that is confirmed": {initial: probe.Failure, before: states.Failure, run: func(o worker.ProbeObserver) {
+			o.Tick(tick(probe.Failure, 3, 3, bad, bad))
+		}, want: []string{"unknown-failure  failure"}},
+		"removed before a decision": {initial: probe.Failure, before: states.Failure, run: worker.ProbeObserver.Close},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got told
+			tracker := states.New(&got)
+			info := worker.Info{Subject: results.Subject{PodUID: "1", Container: "web"}, Kind: probe.Readiness, Initial: c.initial}
+			o := tracker.Observe(info)
+			twin := tracker.Observe(info) // of a worker that is not started
+			twin.Close()
+			if s := tracker.Of("1", "web", probe.Readiness); s.State != c.before {
+				t.Errorf("before a tick: %v", s.State)
+			}
+			c.run(o)
+			if words := got.words(); !slices.Equal(words, c.want) {
+				t.Errorf("got  %q\nwant %q", words, c.want)
+			}
+		})
+	}
+}
+
 func TestChangeHasTimesHandlerAndTarget(t *testing.T) {
 	var got told
 	tracker := states.New(&got)

@@ -137,6 +137,9 @@ func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Er
 	if least := cfg.Policy.MinPeriod; c.Spec.Period < least {
 		return field.Invalid(c.Path.Child("period"), c.Spec.Period.String(), "kubernetes.minPeriod of the agent is "+least.String())
 	}
+	if least := cfg.Policy.MinPeriod; c.Spec.UnhealthyPeriod != 0 && c.Spec.UnhealthyPeriod < least {
+		return field.Invalid(c.Path.Child("unhealthyPeriod"), c.Spec.UnhealthyPeriod.String(), "kubernetes.minPeriod of the agent is "+least.String())
+	}
 	if c.Handler == "exec" && !cfg.canExec() {
 		_, at, _ := c.Place()
 		return field.Forbidden(at, "the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec")
@@ -148,10 +151,14 @@ func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Er
 
 // admit adds the rate of a probe to the plan. It returns an error if that exceeds room.
 func (p *plan) admit(c *declared.Probe, cfg *Config, room float64) *field.Error {
-	rate := 1 / c.Spec.Period.Seconds()
+	at, period := "period", c.Spec.Period
+	if p := c.Spec.UnhealthyPeriod; p != 0 && p < period {
+		at, period = "unhealthyPeriod", p
+	}
+	rate := 1 / period.Seconds()
 	if p.rate+rate > room+rounding {
 		p.crowded = true
-		return field.Forbidden(c.Path.Child("period"), fmt.Sprintf(
+		return field.Forbidden(c.Path.Child(at), fmt.Sprintf(
 			"kubernetes.maxRate of the agent allows the probes of namespace %s on this node %d attempts a second", p.pod.Namespace, cfg.Policy.MaxRate))
 	}
 	p.rate += rate

@@ -62,6 +62,7 @@ func (w *Worker) Update(c Change) (changed bool) {
 	before, after := w.setup.spec.Value(), next.spec.Value()
 	other := !c.KeepAttempt || next.target != w.setup.target || after.Timeout != before.Timeout
 	sooner := after.InitialDelay < before.InitialDelay && w.gateLocked(now, state) == worker.InitialDelay
+	period := w.periodLocked()
 	if !c.KeepRun {
 		w.newRunLocked()
 	}
@@ -70,12 +71,10 @@ func (w *Worker) Update(c Change) (changed bool) {
 		w.run.hold = false
 	}
 	w.awakenLocked()
-	if period := next.period(); period != w.setup.period() {
-		last := w.due - int64(w.step)
-		w.step, w.phase = period, 0
-		w.due = max(last+int64(w.step), w.shared.schedule.since(now))
-	}
 	w.setup, w.loggedPanics = next, w.loggedPanics&^(handlerCallback|describerCallback)
+	if w.periodLocked() != period {
+		w.repaceLocked(now)
+	}
 	if sooner {
 		w.delayEndsLocked(state)
 	}

@@ -86,7 +86,7 @@ func (w *Worker) delayEndsLocked(s *worker.State) {
 	now := time.Now()
 	end := w.shared.schedule.since(now) + int64(max(w.delayLeftLocked(now, s), 0))
 	if end < w.due && (w.shared.ContainerScoped || !w.shared.Compat.Has(probe.CompatLateStart)) {
-		w.due, w.step, w.phase = end, w.setup.period(), 0
+		w.due, w.step, w.phase = end, w.periodLocked(), 0
 	}
 }
 

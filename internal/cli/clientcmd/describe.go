@@ -136,8 +136,7 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	if !p.PausedUntil.IsZero() {
 		field("Resumes", "in "+max(time.Until(p.PausedUntil), 0).Round(time.Second).String())
 	}
-	field("Spec", fmt.Sprintf("every %s, timeout %s, %d to succeed, %d to fail, initial delay %s",
-		line(p.Spec.Period), line(p.Spec.Timeout), p.Spec.SuccessThreshold, p.Spec.FailureThreshold, line(p.Spec.InitialDelay)))
+	field("Spec", specText(&p.Spec))
 	if !p.Next.IsZero() {
 		field("Next", "in "+max(time.Until(p.Next), 0).Round(100*time.Millisecond).String())
 	}
@@ -163,6 +162,22 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 		}
 	}
 	return w.Flush()
+}
+
+// specText describes the spec of a probe.
+func specText(s *api.SpecStatus) string {
+	text := fmt.Sprintf("every %s, timeout %s, %d to succeed, %d to fail, initial delay %s",
+		line(s.Period), line(s.Timeout), s.SuccessThreshold, s.FailureThreshold, line(s.InitialDelay))
+	if s.UnhealthyPeriod != "" {
+		text += ", every " + line(s.UnhealthyPeriod) + " while unhealthy"
+	}
+	if s.Jitter != 0 {
+		text += fmt.Sprintf(", jitter %.3g%%", 100*s.Jitter)
+	}
+	if s.InitialState != "" {
+		text += ", initially " + line(s.InitialState)
+	}
+	return text
 }
 
 // runText describes the run of equal results: its length, and the threshold for a decided result.
