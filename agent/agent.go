@@ -265,6 +265,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	a.pauses = pauses.New(a.manager, a.pauseEnded)
+	if a.cfg.StateDir != "" {
+		a.pauses.Open(filepath.Join(a.cfg.StateDir, "pauses.json"), a.log)
+	}
 	a.hub.Ended = a.pauses.Forget
 	return errors.Join(a.metrics.RegisterShared(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
@@ -358,6 +361,7 @@ func (a *Agent) end(cause error) error {
 	a.notify(Stopping)
 	a.log.Info("stopping pods", "cause", cause.Error())
 	a.states.Stop()
+	a.pauses.Close() // keeps the file as it is
 	if a.history != nil {
 		a.history.End()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
@@ -46,6 +47,9 @@ func (a *Agent) apiStatus(s *manager.ProbeStatus) api.ProbeStatus {
 	}
 	if s.Paused {
 		p.Pause = a.pauses.Of(s.Key())
+	}
+	if state.Forced == worker.ForcedDown {
+		p.Cause = explain.Forced(state.Forced.String(), p.PausedBy, p.PauseReason)
 	}
 	return p
 }
@@ -91,7 +95,7 @@ func (a *Agent) apiExplanation(x *manager.Explanation) api.Explanation {
 	p := a.apiStatus(&x.Probe)
 	shown := api.Explanation{Probe: p, Summary: x.Summary, Ticks: make([]api.TickExplanation, len(x.Ticks)), Agent: a.troubles()}
 	if p.Pause != (api.Pause{}) {
-		shown.Summary = explain.Paused(p.Result, p.PausedBy, p.PauseReason, p.PausedUntil, time.Now())
+		shown.Summary = explain.Paused(p.Forced, p.Result, p.PausedBy, p.PauseReason, p.PausedUntil, time.Now())
 	}
 	a.explainChecks(&shown, x.Probe.Key())
 	for i := range x.Ticks {

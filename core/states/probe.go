@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
@@ -18,6 +19,9 @@ type tracked struct {
 	rule  Rule
 	since time.Time
 	why   *why // nil in state success, and before the first attempt
+
+	forced      worker.Gate // of a forced state; Open without one
+	forcedSince time.Time
 }
 
 var _ worker.GateObserver = (*tracked)(nil)
@@ -25,6 +29,7 @@ var _ worker.GateObserver = (*tracked)(nil)
 // Tick implements [worker.ProbeObserver].
 func (p *tracked) Tick(t *worker.Tick) {
 	p.info.Handler = t.Handler
+	p.force(worker.Open)
 	next := p.rule.Tick(t)
 	if next == p.rule && next.State() == Success {
 		return
@@ -35,9 +40,29 @@ func (p *tracked) Tick(t *worker.Tick) {
 
 // Gated implements [worker.GateObserver].
 func (p *tracked) Gated(gate worker.Gate) {
+	p.force(gate)
 	if next := p.rule.Gated(gate); next != p.rule {
 		p.step(next, ended, true, time.Now())
 	}
+}
+
+// force stores the gate of a forced state, and notifies readers of its begin and its end.
+func (p *tracked) force(gate worker.Gate) {
+	if _, ok := gate.Forced(); !ok {
+		gate = worker.Open
+	}
+	if gate == p.forced {
+		return
+	}
+	from, now := p.status(), time.Now()
+	p.mu.Lock()
+	p.forced, p.forcedSince = gate, now
+	p.mu.Unlock()
+	if !p.reported {
+		p.tracker.live.add(p)
+	}
+	to := p.status()
+	p.tracker.notify(&Change{Info: p.info, From: from.State, To: to.State, Since: from.Since, Time: now, Cause: to.Cause, Was: from.Cause, Forced: true})
 }
 
 // Skipped implements [worker.ProbeObserver].
@@ -120,6 +145,15 @@ func (p *tracked) status() Status {
 	s := Status{State: p.rule.State(), Since: p.since}
 	if p.why != nil {
 		s.Cause = p.why.cause()
+	}
+	if s.Forced = p.forced; s.Forced == worker.Open {
+		return s
+	}
+	if s.State, s.Since = p.rule.Under(p.forced), p.forcedSince; s.Forced != worker.Drained {
+		s.Cause = Cause{}
+	}
+	if s.State == Failure && s.Forced == worker.ForcedDown {
+		s.Cause = Cause{string(results.Forced), s.Forced.String()}
 	}
 	return s
 }

@@ -43,6 +43,18 @@ func (r Rule) Decided() bool { return r&decidedBit != 0 }
 // Blind reports whether the last three ticks or more had no verdict.
 func (r Rule) Blind() bool { return r>>blindBits >= unknownAfter }
 
+// Under returns the state of a probe behind a gate: the forced one of ForcedUp and ForcedDown, otherwise State.
+func (r Rule) Under(gate worker.Gate) State {
+	switch gate {
+	case worker.ForcedUp:
+		return Success
+	case worker.ForcedDown:
+		return Failure
+	default:
+		return r.State()
+	}
+}
+
 func (r Rule) with(s State) Rule { return r&^stateBits | Rule(s) }
 
 // Tick returns the rule after a tick. No attempt has decided the initial result of a new container. It leaves

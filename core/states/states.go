@@ -57,6 +57,9 @@ type Status struct {
 	Since time.Time // start of State
 	// Cause describes the newest attempt that did not succeed; empty in state [Success].
 	Cause
+	// Forced is [worker.ForcedUp], [worker.ForcedDown] or [worker.Drained] while a user forces the result, and
+	// [worker.Open] otherwise.
+	Forced worker.Gate
 }
 
 // Change is a change of the state of a probe, or of the cause of its state. If only the cause has changed,
@@ -74,6 +77,9 @@ type Change struct {
 	// Removed means that the probe or its pod was removed while the agent is running. A change of the
 	// probe's spec is no removal.
 	Removed bool
+	// Forced means that a user has forced a state, or that a forced state has ended. The states of the attempts
+	// have not changed.
+	Forced bool
 }
 
 // Reader is notified of all changes.

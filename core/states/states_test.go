@@ -181,6 +181,49 @@ func TestInitialState(t *testing.T) {
 	}
 }
 
+// A forced state hides the state of the attempts, which goes on from where it was.
+func TestForcedState(t *testing.T) {
+	const ok, bad = results.Success, results.Failure
+	var got told
+	tracker := states.New(&got)
+	o := tracker.Observe(worker.Info{Subject: results.Subject{PodUID: "1", Container: "web"}, Kind: probe.Readiness}).(worker.GateObserver)
+	want := func(when string, state states.State, forced worker.Gate, cause string, changes ...string) {
+		t.Helper()
+		if s := tracker.Of("1", "web", probe.Readiness); s.State != state || s.Forced != forced || s.Text != cause {
+			t.Errorf("%s: %+v", when, s)
+		}
+		for i, c := range got.changes {
+			if forced := i < len(changes) && strings.HasSuffix(changes[i], "*"); c.Forced != forced {
+				t.Errorf("%s: change %d is forced: %v", when, i, c.Forced)
+			}
+		}
+		words := got.words()
+		if all := strings.ReplaceAll(strings.Join(changes, "; "), "*", ""); strings.Join(words, "; ") != all {
+			t.Errorf("%s: changes %q, want %q", when, words, all)
+		}
+	}
+	o.Gated(worker.ForcedUp)
+	want("before a decision", states.Success, worker.ForcedUp, "", "unknown-success*")
+	o.Gated(worker.ForcedDown)
+	want("down", states.Failure, worker.ForcedDown, "forced down", "success-failure forced forced down*")
+	o.Gated(worker.Paused)
+	want("a pause instead", states.Unknown, worker.Open, "", "failure-unknown*")
+	o.Tick(tick(probe.Failure, 1, 1, ok, bad))
+	want("a failure", states.Failure, worker.Open, "failure", "unknown-failure  failure")
+	o.Gated(worker.ForcedDown)
+	want("a failure, forced down", states.Failure, worker.ForcedDown, "forced down", "failure-failure forced forced down*")
+	o.Gated(worker.Drained)
+	want("drained", states.Failure, worker.Drained, "failure", "failure-failure  failure*")
+	o.Gated(worker.ForcedUp)
+	want("a failure, forced up", states.Success, worker.ForcedUp, "", "failure-success*")
+	o.Gated(worker.NotRunning)
+	want("a stopped container", states.Failure, worker.Open, "failure", "success-failure  failure*")
+	o.Gated(worker.ForcedUp)
+	want("it runs again", states.Success, worker.ForcedUp, "", "failure-success*")
+	o.Tick(tick(probe.Success, 1, 1, bad, ok))
+	want("an attempt", states.Success, worker.Open, "", "success-failure  failure*", "failure-success  success")
+}
+
 func TestChangeHasTimesHandlerAndTarget(t *testing.T) {
 	var got told
 	tracker := states.New(&got)

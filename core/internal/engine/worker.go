@@ -182,6 +182,7 @@ type Worker struct {
 	decided        results.Result // of the container
 	lastResult     probe.Result   // of the last tick's outcome
 	gate           worker.Gate    // last gate reported to observers; owned by the tick
+	forced         worker.Gate    // gate of a forced result; Open without one
 	stored         bool           // decided is in the cache
 	initial        bool           // decided is the initial result
 	adopted        bool           // run and decided belong to id
@@ -695,6 +696,9 @@ func (w *Worker) decideLocked(r results.Result, why results.Cause) {
 // result.
 func (w *Worker) storeLocked(r results.Result, why results.Cause, again bool) {
 	w.decided, w.stored, w.initial = r, true, why.Reason == results.Initial
+	if forced, ok := w.forced.Forced(); ok && why.Reason != results.NotRunning {
+		r, why, again = forced, results.Cause{Reason: results.Forced}, false
+	}
 	seam.Reveal(w.cache()).Set(w.id, r, w.claimer(), why, again)
 }
 

@@ -131,7 +131,11 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	field("Decided", fmt.Sprintf("%s (%s)", line(p.Result), runText(p)))
 	field("Gate", line(p.Activity(time.RFC3339, time.Local)))
 	if p.PausedBy != "" {
-		field("Paused by", line(p.PausedBy))
+		by := "Paused by"
+		if p.Forced != "" {
+			by = "Forced by"
+		}
+		field(by, line(p.PausedBy))
 	}
 	if !p.PausedUntil.IsZero() {
 		field("Resumes", "in "+max(time.Until(p.PausedUntil), 0).Round(time.Second).String())
