@@ -264,10 +264,9 @@ func (l *life) checkAlerts(items []api.ProbeStatus) error {
 	for i := range items {
 		switch p, alert := &items[i], alerts[items[i].Pod]; {
 		case p.Forced != "": // the alert is about the attempts before it
-			if alert != "" && l.alerted[p.Pod] != alert {
+			if alert != l.alerted[p.Pod] {
 				return fmt.Errorf("%s is forced %s, the alert was %q and is %q", p.Pod, p.Forced, l.alerted[p.Pod], alert)
 			}
-			alerts[p.Pod] = l.alerted[p.Pod]
 		case p.State == "success" && alert != "", (p.State == "warning" || p.State == "failure") && alert != p.State:
 			return fmt.Errorf("%s is %s, the alert %q", p.Pod, p.State, alert)
 		case p.State != "unknown":
