@@ -14,6 +14,7 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
@@ -136,7 +137,7 @@ func (a *Agent) explainChecks(x *api.Explanation, key manager.Key) {
 func apiCheck(m *endpoints.MemberStatus) api.EndpointCheck {
 	return api.EndpointCheck{
 		Name: m.Name, Namespace: m.Subject.Namespace, Pod: m.Subject.Pod, Container: m.Subject.Container, Kind: m.Kind.String(),
-		Weight: m.Weight, Decides: m.Decides, CurrentState: apiState(m.Status),
+		Weight: m.Weight, Decides: m.Decides, Drained: m.Forced == worker.Drained, CurrentState: apiState(m.Status),
 	}
 }
 

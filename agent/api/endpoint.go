@@ -33,10 +33,10 @@ type Endpoint struct {
 	DependsOn []string `json:"dependsOn,omitzero"`
 }
 
-// Passing returns the number of checks in the states success and warning.
+// Passing returns the number of checks in the states success and warning that are not drained.
 func (e *Endpoint) Passing() (n int) {
 	for i := range e.Checks {
-		if s := e.Checks[i].State; s == "success" || s == "warning" {
+		if s := e.Checks[i].State; !e.Checks[i].Drained && (s == "success" || s == "warning") {
 			n++
 		}
 	}
@@ -54,6 +54,8 @@ type EndpointCheck struct {
 	Weight    int    `json:"weight"`
 	// Decides is whether the check decides the state of the endpoint.
 	Decides bool `json:"decides"`
+	// Drained is whether somebody has drained the check, so that the endpoint goes by the others.
+	Drained bool `json:"drained,omitzero"`
 	CurrentState
 }
 

@@ -100,14 +100,17 @@ func (e *Endpoints) Counts() iter.Seq[Count] {
 	}
 }
 
-// decide combines the states of the members. A drained member is left out. A member without a probe is unknown, and so is the number of its
-// probes: it may be all that the rule needs.
+// decide combines the states of the members. A drained member does not pass, and all and any leave it out. A
+// member without a probe is unknown, and so is the number of its probes: it may be all that the rule needs.
 func (x *entry) decide(of func(i int) states.Status) endpoint.Decision {
 	parts := make([]endpoint.Part, 0, len(x.members)+len(x.empty))
 	for i := range x.members {
 		m, s := &x.members[i], of(i)
 		if s.Forced == worker.Drained {
-			continue // the others decide
+			if x.def.Rule.Mode != endpoint.AtLeast {
+				continue // the others decide
+			}
+			s.State, s.Text = states.Failure, "drained"
 		}
 		parts = append(parts, endpoint.Part{Name: m.Name, State: s.State, Text: s.Cause.Text, Weight: m.Weight})
 	}

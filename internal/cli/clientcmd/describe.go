@@ -84,7 +84,11 @@ func describeChecks(out io.Writer, e *api.Endpoint) error {
 	fmt.Fprintf(out, "\nChecks (%s must pass):\n", line(e.Rule))
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	for _, check := range e.Checks {
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", line(check.Name), check.State, line(check.Cause))
+		state := check.State
+		if check.Drained {
+			state += " (drained)"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", line(check.Name), state, line(check.Cause))
 	}
 	for _, name := range e.Missing {
 		fmt.Fprintf(w, "  %s\tmissing\tit has no probe\n", line(name))
