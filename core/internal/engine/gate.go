@@ -16,8 +16,8 @@ import (
 // See RATIONALE.md, "Why do some workers not tick at all?"
 func staysClosed(g worker.Gate) bool {
 	switch g {
-	case worker.NoStatus, worker.NoContainer, worker.OnHold, worker.NotRunning, worker.NotStarted, worker.Started, worker.Paused,
-		worker.ForcedUp, worker.ForcedDown, worker.Drained:
+	case worker.NoStatus, worker.NoContainer, worker.OnHold, worker.NotRunning, worker.ForcedUp, worker.ForcedDown, worker.Drained,
+		worker.NotStarted, worker.Started, worker.Paused:
 		return true
 	default:
 		return false
