@@ -227,9 +227,13 @@ func (a *Agent) pauseEnded(key manager.Key, p pauses.Pause) {
 		return
 	}
 	object := strings.Join([]string{s.Namespace, s.Pod, s.Container, s.Kind.String()}, "/")
-	text := fmt.Sprintf("the pause of %s by %s has ended, %s", object, p.By, pauseText(&p))
+	what := "pause"
+	if p.Force != worker.Open {
+		what = "forced state"
+	}
+	text := fmt.Sprintf("the %s of %s by %s has ended, %s", what, object, p.By, pauseText(&p))
 	a.events.Add(a.objectOf(object), v1.EventTypeNormal, doneReasons["resume"], text, 1, time.Now())
-	a.log.Info("pause ended", "object", object, "by", p.By, "detail", pauseText(&p))
+	a.log.Info(what+" ended", "object", object, "by", p.By, "detail", pauseText(&p))
 }
 
 // objectOf returns the object of an event about a probe or a plugin: the probe's container, or the host.

@@ -31,6 +31,17 @@ type Endpoint struct {
 	Push    *PushStatus `json:"push,omitzero"`
 	// DependsOn are the entries of prober.yaml without which it cannot work.
 	DependsOn []string `json:"dependsOn,omitzero"`
+	// Forced is the state that a user has forced: "up", "down" or "drained".
+	Forced string `json:"forced,omitzero"`
+}
+
+// Word returns the state for a table: "failure", or "failure (forced down)".
+func (e *Endpoint) Word() string {
+	if e.Forced == "" {
+		return e.State
+	}
+	forced := Pause{Forced: e.Forced}
+	return e.State + " (" + forced.text() + ")"
 }
 
 // Passing returns the number of checks in the states success and warning that are not drained.

@@ -161,6 +161,9 @@ func (t *Table) records() (all []record, ok bool) {
 	return all, !t.closed
 }
 
+// Word returns the API's word for a forced state: "up", "down" or "drained"; "" for any other gate.
+func Word(gate worker.Gate) string { return forcedWords[gate] }
+
 // forces are the words for forced states, and forcedWords the inverse.
 var (
 	forces      = map[string]worker.Gate{"up": worker.ForcedUp, "down": worker.ForcedDown, "drained": worker.Drained}
