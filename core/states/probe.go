@@ -20,8 +20,21 @@ type tracked struct {
 	since time.Time
 	why   *why // nil in state success, and before the first attempt
 
-	forced      worker.Gate // of a forced state; Open without one
-	forcedSince time.Time
+	forced *forced // nil without a forced state
+}
+
+// forced is a forced state. It is immutable.
+type forced struct {
+	gate  worker.Gate
+	since time.Time
+}
+
+// under returns the gate of the forced state, Open without one.
+func (f *forced) under() worker.Gate {
+	if f == nil {
+		return worker.Open
+	}
+	return f.gate
 }
 
 var _ worker.GateObserver = (*tracked)(nil)
@@ -51,12 +64,16 @@ func (p *tracked) force(gate worker.Gate) {
 	if _, ok := gate.Forced(); !ok {
 		gate = worker.Open
 	}
-	if gate == p.forced {
+	if gate == p.forced.under() {
 		return
 	}
 	from, now := p.status(), time.Now()
+	var next *forced
+	if gate != worker.Open {
+		next = &forced{gate, now}
+	}
 	p.mu.Lock()
-	p.forced, p.forcedSince = gate, now
+	p.forced = next
 	p.mu.Unlock()
 	if !p.reported {
 		p.tracker.live.add(p)
@@ -146,14 +163,15 @@ func (p *tracked) status() Status {
 	if p.why != nil {
 		s.Cause = p.why.cause()
 	}
-	if s.Forced = p.forced; s.Forced == worker.Open {
+	if p.forced == nil {
 		return s
 	}
-	if s.State, s.Since = p.rule.Under(p.forced), p.forcedSince; s.Forced != worker.Drained {
-		s.Cause = Cause{}
-	}
-	if s.State == Failure && s.Forced == worker.ForcedDown {
-		s.Cause = Cause{string(results.Forced), s.Forced.String()}
+	s.Forced, s.State = p.forced.gate, p.rule.Under(p.forced.gate)
+	switch s.Forced {
+	case worker.ForcedUp:
+		s.Since, s.Cause = p.forced.since, Cause{}
+	case worker.ForcedDown:
+		s.Since, s.Cause = p.forced.since, Cause{string(results.Forced), s.Forced.String()}
 	}
 	return s
 }
