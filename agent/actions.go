@@ -20,6 +20,7 @@ import (
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/reply"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/clip"
 )
 
@@ -97,7 +98,7 @@ func actionFrom(ctx context.Context) *action {
 }
 
 // probeActions are the actions on a probe.
-var probeActions = []string{"pause", "resume", "trigger"}
+var probeActions = []string{"force", "pause", "resume", "trigger"}
 
 // actionOf returns the action that r requests.
 func actionOf(r *http.Request) action {
@@ -150,7 +151,7 @@ func actionResult(status int) string {
 
 // doneReasons are the event reasons of successful actions.
 var doneReasons = map[string]string{
-	"trigger": "ProbeTriggered", "pause": "ProbePaused", "resume": "ProbeResumed",
+	"trigger": "ProbeTriggered", "pause": "ProbePaused", "force": "ProbeForced", "resume": "ProbeResumed",
 	"promote": "PluginPromoted", "reload": "Reloaded", "test": "NotificationTested",
 }
 
@@ -181,8 +182,12 @@ func callerText(c *access.Caller) string { return c.From + ", with the " + c.Via
 // parameters are invalid.
 func (a *Agent) probeAction(r *http.Request) (func(manager.Key) error, error) {
 	name := r.PathValue("action")
-	if name == "pause" {
-		p, err := pauses.Read(r)
+	if name == "pause" || name == "force" {
+		read := pauses.Read
+		if name == "force" {
+			read = pauses.ReadForce
+		}
+		p, err := read(r)
 		if err != nil {
 			return nil, err
 		}
@@ -199,9 +204,12 @@ func (a *Agent) probeAction(r *http.Request) (func(manager.Key) error, error) {
 	return a.manager.Trigger, nil
 }
 
-// pauseText returns the duration and the reason of a pause.
+// pauseText returns the forced state, the duration and the reason of a pause.
 func pauseText(p *pauses.Pause) string {
 	var parts []string
+	if p.Force != worker.Open {
+		parts = append(parts, p.Force.String())
+	}
 	if p.For > 0 {
 		parts = append(parts, "for "+p.For.String())
 	}
@@ -211,7 +219,7 @@ func pauseText(p *pauses.Pause) string {
 	return strings.Join(parts, ", ")
 }
 
-// pauseEnded reports that a pause has expired.
+// pauseEnded reports that a pause or a forced state has expired.
 func (a *Agent) pauseEnded(key manager.Key, p pauses.Pause) {
 	a.hub.Probe(key)
 	s, ok := a.manager.Latest(key)
@@ -219,9 +227,13 @@ func (a *Agent) pauseEnded(key manager.Key, p pauses.Pause) {
 		return
 	}
 	object := strings.Join([]string{s.Namespace, s.Pod, s.Container, s.Kind.String()}, "/")
-	text := fmt.Sprintf("the pause of %s by %s has ended, %s", object, p.By, pauseText(&p))
+	what := "pause"
+	if p.Force != worker.Open {
+		what = "forced state"
+	}
+	text := fmt.Sprintf("the %s of %s by %s has ended, %s", what, object, p.By, pauseText(&p))
 	a.events.Add(a.objectOf(object), v1.EventTypeNormal, doneReasons["resume"], text, 1, time.Now())
-	a.log.Info("pause ended", "object", object, "by", p.By, "detail", pauseText(&p))
+	a.log.Info(what+" ended", "object", object, "by", p.By, "detail", pauseText(&p))
 }
 
 // objectOf returns the object of an event about a probe or a plugin: the probe's container, or the host.

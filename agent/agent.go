@@ -264,8 +264,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.pauses = pauses.New(a.manager, a.pauseEnded)
-	a.hub.Ended = a.pauses.Forget
+	a.openPauses()
 	return errors.Join(a.metrics.RegisterShared(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
 		a.metrics.RegisterReload(a.registry, a.reloading), agentmetrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
@@ -273,6 +272,15 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts), a.registerChecks(),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+}
+
+// openPauses creates the table of pauses, with the file of the state directory.
+func (a *Agent) openPauses() {
+	a.pauses = pauses.New(a.manager, a.pauseEnded)
+	if a.cfg.StateDir != "" {
+		a.pauses.Open(filepath.Join(a.cfg.StateDir, "pauses.json"), a.log)
+	}
+	a.hub.Ended = a.pauses.Forget
 }
 
 // setNetworks makes probes use the network namespaces and the guard of the source, if it has them.
@@ -358,6 +366,7 @@ func (a *Agent) end(cause error) error {
 	a.notify(Stopping)
 	a.log.Info("stopping pods", "cause", cause.Error())
 	a.states.Stop()
+	a.pauses.Close() // keeps the file as it is
 	if a.history != nil {
 		a.history.End()
 	}

@@ -30,7 +30,8 @@ type life struct {
 	port     int
 	commands string // folder of the commands of exec probes
 	steps    int
-	again    map[string]bool // pods that were removed and created again
+	again    map[string]bool   // pods that were removed and created again
+	alerted  map[string]string // states of the alerts after the last step, by pod
 
 	mu      sync.Mutex
 	answers map[string]int // HTTP status by path
@@ -125,8 +126,24 @@ func (l *life) tick(p *api.ProbeStatus, action string) {
 	}
 	l.act(p, action)
 	awaitEvent(l.t, l.events, "probe", action+" of "+p.Pod, func(s *api.ProbeStatus) bool {
-		return s.Pod == p.Pod && (s.Gate != "" && s.Gate != "paused" || s.Last != nil && s.Last.Time.After(before))
+		return s.Pod == p.Pod && (s.Gate != "" && s.Gate != "paused" && !isForced(s.Gate) || s.Last != nil && s.Last.Time.After(before))
 	})
+}
+
+func isForced(gate string) bool { return gate == "drained" || strings.HasPrefix(gate, "forced ") }
+
+// settleForced waits until the state is the forced one, which a tick without attempts sets.
+func (l *life) settleForced(pod string) {
+	l.t.Helper()
+	for until := time.Now().Add(patience); ; {
+		p := l.list("?pod=" + pod)[0]
+		if want := map[string]string{"up": "success", "down": "failure"}[p.Forced]; !isForced(p.Gate) || want == "" || p.State == want {
+			return
+		}
+		if time.Now().After(until) {
+			l.t.Fatalf("%s is %s, forced %s", pod, p.State, p.Forced)
+		}
+	}
 }
 
 func (l *life) list(query string) []api.ProbeStatus {
@@ -141,7 +158,7 @@ func (l *life) step(random *rand.Rand, p *api.ProbeStatus) {
 	switch {
 	case p.Paused && random.IntN(2) == 0:
 		l.answer(p.Pod, "success")
-		if p.Gate == "paused" {
+		if p.Gate == "paused" || p.Forced != "" && isForced(p.Gate) {
 			l.tick(p, "resume")
 		} else {
 			l.act(p, "resume")
@@ -149,6 +166,9 @@ func (l *life) step(random *rand.Rand, p *api.ProbeStatus) {
 	case p.Paused:
 	case random.IntN(6) == 0:
 		l.act(p, "pause")
+	case random.IntN(5) == 0 && p.Kind == "readiness":
+		l.act(p, "force?state="+[]string{"up", "down", "drained"}[random.IntN(3)]+"&for=1h&reason=drill")
+		l.settleForced(p.Pod)
 	case random.IntN(10) == 0 && p.Pod != "process" && p.Pod != "asleep": // a process ends slowly, and only a tick finds the gate of a new probe
 		gone := l.pods[p.Pod]
 		delete(l.pods, p.Pod)
@@ -243,6 +263,10 @@ func (l *life) checkAlerts(items []api.ProbeStatus) error {
 	}
 	for i := range items {
 		switch p, alert := &items[i], alerts[items[i].Pod]; {
+		case p.Forced != "": // the alert is about the attempts before it
+			if alert != l.alerted[p.Pod] {
+				return fmt.Errorf("%s is forced %s, the alert was %q and is %q", p.Pod, p.Forced, l.alerted[p.Pod], alert)
+			}
 		case p.State == "success" && alert != "", (p.State == "warning" || p.State == "failure") && alert != p.State:
 			return fmt.Errorf("%s is %s, the alert %q", p.Pod, p.State, alert)
 		case p.State != "unknown":
@@ -252,6 +276,7 @@ func (l *life) checkAlerts(items []api.ProbeStatus) error {
 			return fmt.Errorf("%s was never decided, the alert %q", p.Pod, alert)
 		}
 	}
+	l.alerted = alerts
 	return nil
 }
 
@@ -259,6 +284,9 @@ func (l *life) checkAlerts(items []api.ProbeStatus) error {
 func (l *life) checkHistory(items []api.ProbeStatus) error {
 	for i := range items {
 		var h api.ProbeHistory
+		if items[i].Forced != "" {
+			continue // its time counts as the state of before
+		}
 		if l.get(pathOfProbe(&items[i])+"/history", &h); len(h.Transitions) == 0 || h.Transitions[0].To != items[i].State {
 			return fmt.Errorf("%s is %s, its history %+v", items[i].Pod, items[i].State, h.Transitions)
 		}
@@ -343,7 +371,7 @@ func (l *life) differences(items []api.ProbeStatus) (all []string) {
 	_, described, _ := clitest.Run(nil, "describe", p.Pod, "--server", l.url)
 	word := p.State
 	if p.Paused {
-		word += " (paused)"
+		word = p.Word()
 	}
 	if !strings.Contains(explained, "): "+word+"\n") || !regexp.MustCompile(`State: +`+p.State+`\b`).MatchString(described) {
 		all = append(all, fmt.Sprintf("%s is %s:\n%s\n%s", p.Pod, word, explained, described))

@@ -397,7 +397,7 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 		switch err := act(key); {
 		case err == nil:
 			acted = true
-		case errors.Is(err, pauses.ErrConfigured): // any other error means that the probe has ended
+		case errors.Is(err, pauses.ErrConfigured), errors.Is(err, pauses.ErrKind): // any other error means that the probe has ended
 			refused = err
 		}
 		a.hub.Probe(key)

@@ -52,9 +52,9 @@ func (a *Agent) logChange(u results.Update) {
 	log(text, attrs...)
 }
 
-// isDecided reports whether a probe has just decided u. Other results are initial, restored or removed ones.
+// isDecided reports whether a probe has just decided u. Other results are initial, restored, forced or removed ones.
 func isDecided(u results.Update) bool {
-	return !u.Removed && u.Reason != results.Initial && u.Reason != results.Restored
+	return !u.Removed && u.Reason != results.Initial && u.Reason != results.Restored && u.Reason != results.Forced
 }
 
 // watchPods updates the metrics when pods change or are removed, until ctx ends.

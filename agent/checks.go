@@ -9,11 +9,13 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/endpoints"
+	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/push"
 	"github.com/daeace23/prober/agent/reply"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
@@ -81,19 +83,21 @@ func stateWords() (words []string) {
 func (a *Agent) allEndpoints() iter.Seq[*api.Endpoint] {
 	return func(yield func(*api.Endpoint) bool) {
 		for c := range a.endpoints.Configs() {
+			now := a.stateOfCheck(c.Namespace, c.Name, pods.EndpointHandler)
 			e := &api.Endpoint{
 				Namespace: c.Namespace, Name: c.Name, Type: api.TypeEndpoint, DependsOn: namesOf(c.DependsOn),
-				CurrentState: a.stateOfCheck(c.Namespace, c.Name, pods.EndpointHandler),
+				CurrentState: apiState(now), Forced: pauses.Word(now.Forced),
 			}
 			if !yield(e) {
 				return
 			}
 		}
 		for s := range a.pushes.All() {
+			now := a.stateOfCheck(s.Config.Namespace, s.Config.Name, pods.PushHandler)
 			e := &api.Endpoint{
 				Namespace: s.Config.Namespace, Name: s.Config.Name, Type: api.TypePush, DependsOn: namesOf(s.Config.DependsOn),
-				CurrentState: a.stateOfCheck(s.Config.Namespace, s.Config.Name, pods.PushHandler),
-				Push:         &api.PushStatus{LastReport: s.Push.Report.UTC(), Started: s.Push.Started.UTC(), Due: s.Next.UTC(), Message: s.Message},
+				CurrentState: apiState(now), Forced: pauses.Word(now.Forced),
+				Push: &api.PushStatus{LastReport: s.Push.Report.UTC(), Started: s.Push.Started.UTC(), Due: s.Next.UTC(), Message: s.Message},
 			}
 			if !yield(e) {
 				return
@@ -136,7 +140,7 @@ func (a *Agent) explainChecks(x *api.Explanation, key manager.Key) {
 func apiCheck(m *endpoints.MemberStatus) api.EndpointCheck {
 	return api.EndpointCheck{
 		Name: m.Name, Namespace: m.Subject.Namespace, Pod: m.Subject.Pod, Container: m.Subject.Container, Kind: m.Kind.String(),
-		Weight: m.Weight, Decides: m.Decides, CurrentState: apiState(m.Status),
+		Weight: m.Weight, Decides: m.Decides, Drained: m.Forced == worker.Drained, CurrentState: apiState(m.Status),
 	}
 }
 
@@ -175,11 +179,11 @@ func (a *Agent) countChecks() iter.Seq[agentmetrics.EndpointCounts] {
 }
 
 // stateOfCheck returns the state of the probe of a push or an endpoint.
-func (a *Agent) stateOfCheck(namespace, name, container string) api.CurrentState {
+func (a *Agent) stateOfCheck(namespace, name, container string) states.Status {
 	for _, info := range a.selectProbes(name, exactly(namespace, name, container, probe.Readiness.String())) {
-		return apiState(a.states.Of(info.PodUID, info.Container, info.Kind))
+		return a.states.Of(info.PodUID, info.Container, info.Kind)
 	}
-	return apiState(states.Status{})
+	return states.Status{}
 }
 
 func apiState(s states.Status) api.CurrentState {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
@@ -34,10 +35,7 @@ func (a *Agent) apiStatus(s *manager.ProbeStatus) api.ProbeStatus {
 	p := api.ProbeStatus{
 		Namespace: s.Namespace, Pod: s.Pod, UID: string(s.UID), Container: s.Container, ContainerID: s.ContainerID, Kind: s.Kind.String(),
 		Handler: s.Handler, Target: s.Target, Result: s.Result.Word(), Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Gate: s.Gate, Next: s.Next,
-		Spec: api.SpecStatus{
-			InitialDelay: s.Spec.InitialDelay.String(), Period: s.Spec.Period.String(), Timeout: s.Spec.Timeout.String(),
-			SuccessThreshold: s.Spec.SuccessThreshold, FailureThreshold: s.Spec.FailureThreshold,
-		},
+		Spec:         apiSpec(&s.Spec),
 		History:      make([]api.TickStatus, len(s.History)),
 		CurrentState: apiState(state),
 	}
@@ -50,7 +48,24 @@ func (a *Agent) apiStatus(s *manager.ProbeStatus) api.ProbeStatus {
 	if s.Paused {
 		p.Pause = a.pauses.Of(s.Key())
 	}
+	if state.Forced == worker.ForcedDown {
+		p.Cause = explain.Forced(state.Forced.String(), p.PausedBy, p.PauseReason)
+	}
 	return p
+}
+
+func apiSpec(s *probe.Spec) api.SpecStatus {
+	shown := api.SpecStatus{
+		InitialDelay: s.InitialDelay.String(), Period: s.Period.String(), Timeout: s.Timeout.String(),
+		SuccessThreshold: s.SuccessThreshold, FailureThreshold: s.FailureThreshold, Jitter: s.Jitter,
+	}
+	if s.UnhealthyPeriod != 0 {
+		shown.UnhealthyPeriod = s.UnhealthyPeriod.String()
+	}
+	if s.Initial != probe.Unknown {
+		shown.InitialState = s.Initial.String()
+	}
+	return shown
 }
 
 func apiTick(t *manager.TickStatus) api.TickStatus {
@@ -80,7 +95,7 @@ func (a *Agent) apiExplanation(x *manager.Explanation) api.Explanation {
 	p := a.apiStatus(&x.Probe)
 	shown := api.Explanation{Probe: p, Summary: x.Summary, Ticks: make([]api.TickExplanation, len(x.Ticks)), Agent: a.troubles()}
 	if p.Pause != (api.Pause{}) {
-		shown.Summary = explain.Paused(p.Result, p.PausedBy, p.PauseReason, p.PausedUntil, time.Now())
+		shown.Summary = explain.Paused(p.Forced, p.Result, p.PausedBy, p.PauseReason, p.PausedUntil, time.Now())
 	}
 	a.explainChecks(&shown, x.Probe.Key())
 	for i := range x.Ticks {

@@ -47,7 +47,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 		switch {
 		case strings.Contains(pattern, "/debug/"):
 		case ok:
-			served = append(served, before+"/pause", before+"/resume", before+"/trigger")
+			served = append(served, before+"/force", before+"/pause", before+"/resume", before+"/trigger")
 		default:
 			served = append(served, pattern)
 		}
@@ -221,7 +221,7 @@ func TestErrorsAreStatuses(t *testing.T) {
 		{"GET", "/api/v1/probes/other/shop/web/liveness", `404 NotFound "there is no pod other/shop"`},
 		{"GET", "/api/v1/probes/default/shop/web/readyness", `400 BadRequest "unknown kind \"readyness\"; known: liveness, readiness, startup"`},
 		{"GET", "/api/v1/probes/default/shop/web/readiness?x=1", `400 BadRequest "unknown parameter \"x\"; no parameters are known"`},
-		{"POST", "/api/v1/probes/default/shop/web/readiness/stop", `404 NotFound "unknown action \"stop\"; known: pause, resume, trigger"`},
+		{"POST", "/api/v1/probes/default/shop/web/readiness/stop", `404 NotFound "unknown action \"stop\"; known: force, pause, resume, trigger"`},
 	} {
 		status, body := r.do(c.method, c.path)
 		var s struct {

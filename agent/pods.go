@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/clip"
@@ -76,6 +77,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*decla
 	if a.running.CompareAndSwap(false, true) {
 		a.notify(Ready)
 	}
+	a.restorePauses()
 	a.secretFiles.Keep(applied)
 	a.endpoints.Apply(applied)
 	a.pushes.Applied()
@@ -95,6 +97,16 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*decla
 		a.log.Error("pods were applied in part", "cause", r.Cause, "error", excerpt(err.Error()))
 	}
 	return err
+}
+
+// restorePauses applies the pauses of an earlier agent.
+func (a *Agent) restorePauses() {
+	a.pauses.Restore(func(n pauses.Name) (keys []manager.Key) {
+		for _, info := range a.probesOf(n.Pod, exactly(n.Namespace, n.Pod, n.Container, n.Kind.String())) {
+			keys = append(keys, keyOf(&info))
+		}
+		return keys
+	})
 }
 
 // partialError is the error of an attempt that was applied in part.

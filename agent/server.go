@@ -167,7 +167,7 @@ GET  /probe                       ?module=&target=, as blackbox_exporter has it,
 GET  /healthz /livez /readyz      each with ?verbose
 
 Over the unix socket of --socket, or with the token of --token-file:
-POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=) or resume one
+POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=), force (?state= for= reason=) or resume one
 POST /api/v1/plugins/NAME/promote replace a plugin by its shadow
 POST /api/v1/notifications/RECEIVER/test                   send a test message to a receiver
 POST /api/v1/push/NAME            a report to a push; ?result= message= started=

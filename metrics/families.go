@@ -63,7 +63,7 @@ var (
 		Name: "prober_probe_state", Type: Gauge,
 		Help:   "1 for the current state of a probe. success and failure always have a series, warning and unknown only at 1.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "state", Values: []string{"success", "warning", "failure", "unknown"}}},
-		Alert:  "`state=\"failure\"` is 1 for some minutes: the target is down, or the container does not run. A paused probe keeps its state: see `prober_probe_gate`.",
+		Alert:  "`state=\"failure\"` is 1 for some minutes: the target is down, or the container does not run. A paused probe keeps its state, and a forced one has the forced state: see `prober_probe_gate`.",
 	})
 	probeFailures = family.New(Family{
 		Name: "prober_probe_failures_total", Type: Counter,
@@ -79,7 +79,7 @@ var (
 	})
 	probePaused = family.New(Family{
 		Name: "prober_paused", Type: Gauge,
-		Help:   "1 for each probe that a command or the API has paused, also behind another gate. Other probes, and probes that a manifest pauses, have no series.",
+		Help:   "1 for each probe that a command or the API has paused or forced into a state, also behind another gate. Other probes, and probes that a manifest pauses, have no series.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
 		Alert:  "1 for a day: somebody has forgotten to resume a probe.",
 	})

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 	"github.com/prometheus/client_golang/prometheus"
@@ -143,11 +144,11 @@ func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 	if found {
 		s := m.series.atLocked(p)
 		s.ensureRest().successors++
-		return &successor{series: s}
+		return &successor{series: s, first: states.First(&info)}
 	}
 	m.series.made++
 	s := &series{subject: m.series.keepLocked(p, &is)}
-	s.init(info.Kind, m.series.made)
+	s.init(&info, m.series.made)
 	s.handler.Store(handler)
 	m.series.insertLocked(p, s)
 	return s

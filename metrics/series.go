@@ -266,7 +266,8 @@ type successor struct {
 	*series
 	quarantined *outcomes
 	gate        worker.Gate
-	begun       bool // the rule of the series is this worker's
+	first       states.Rule // of this worker
+	begun       bool        // the rule of the series is this worker's
 }
 
 // begin resets the rule of the series for s, which has decided nothing yet.
@@ -274,7 +275,7 @@ func (s *successor) begin() {
 	if !s.begun {
 		s.begun = true
 		s.ensureRest().begun.Store(true)
-		s.set(ruleField, 0)
+		s.set(ruleField, uint64(s.first))
 	}
 }
 

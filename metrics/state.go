@@ -19,10 +19,10 @@ type field struct{ shift, width uint64 }
 var (
 	kindField  = field{0, 2}
 	endedField = field{2, 1}                // the first worker has ended; guarded by index.mu
-	gateField  = field{3, 4}                // gate of the first worker, which owns it; successor has the gates of the others
-	shownField = field{7, 4}                // the gate that a worker has reported last
-	ruleField  = field{11, states.RuleBits} // the states.Rule of the worker that has begun last; owned by that worker
-	orderField = field{16, 32}
+	gateField  = field{3, 5}                // gate of the first worker, which owns it; successor has the gates of the others
+	shownField = field{8, 5}                // the gate that a worker has reported last
+	ruleField  = field{13, states.RuleBits} // the states.Rule of the worker that has begun last; owned by that worker
+	orderField = field{18, 32}
 )
 
 func (f field) mask() uint64 { return (1<<f.width - 1) << f.shift }
@@ -33,8 +33,8 @@ func (f field) get(bits uint64) uint64 { return bits & f.mask() >> f.shift }
 func (f field) put(bits, value uint64) uint64 { return bits&^f.mask() | value<<f.shift&f.mask() }
 
 // init sets the state of a probe without ticks. made is the number of series made so far.
-func (s *state) init(kind probe.Kind, made uint) {
-	bits := kindField.put(0, uint64(kind))
+func (s *state) init(info *worker.Info, made uint) {
+	bits := ruleField.put(kindField.put(0, uint64(info.Kind)), uint64(states.First(info)))
 	s.bits.Store(orderField.put(bits, uint64(made)))
 }
 
@@ -104,7 +104,8 @@ func show(container []*series, kind probe.Kind) (shown, bool) {
 		return shown{}, false
 	}
 	bits := newest.bits.Load()
-	return shown{newest, states.Rule(ruleField.get(bits)).State(), worker.Gate(shownField.get(bits))}, true
+	gate := worker.Gate(shownField.get(bits))
+	return shown{newest, states.Rule(ruleField.get(bits)).Under(gate), gate}, true
 }
 
 // shown yields the states of all probes, grouped by container.

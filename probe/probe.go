@@ -169,6 +169,15 @@ type Spec struct {
 	FailureThreshold int           // number of consecutive failures that decide Failure; at least 1
 	WarningIsFailure bool          // count Warning as Failure instead of Success
 	ErrorPolicy      ErrorPolicy
+	// UnhealthyPeriod replaces Period while the decided result is not Success, or the last counted result was
+	// a Failure; 0 means Period.
+	UnhealthyPeriod time.Duration
+	// Jitter is the largest share of the period, from 0 to 1, by which two due times are closer together or
+	// further apart. They are never closer than Timeout, and their mean distance is the period.
+	Jitter float64
+	// Initial is the decided result of a new container before the first attempt decides one: Success or
+	// Failure, and only for readiness. Unknown means the kubelet's, which is shown as the state unknown.
+	Initial Result
 }
 
 // Target is the address that a probe connects to. Host is a name or an IP address without brackets. Unix is

@@ -31,12 +31,23 @@ type Endpoint struct {
 	Push    *PushStatus `json:"push,omitzero"`
 	// DependsOn are the entries of prober.yaml without which it cannot work.
 	DependsOn []string `json:"dependsOn,omitzero"`
+	// Forced is the state that a user has forced: "up", "down" or "drained".
+	Forced string `json:"forced,omitzero"`
 }
 
-// Passing returns the number of checks in the states success and warning.
+// Word returns the state for a table: "failure", or "failure (forced down)".
+func (e *Endpoint) Word() string {
+	if e.Forced == "" {
+		return e.State
+	}
+	forced := Pause{Forced: e.Forced}
+	return e.State + " (" + forced.text() + ")"
+}
+
+// Passing returns the number of checks in the states success and warning that are not drained.
 func (e *Endpoint) Passing() (n int) {
 	for i := range e.Checks {
-		if s := e.Checks[i].State; s == "success" || s == "warning" {
+		if s := e.Checks[i].State; !e.Checks[i].Drained && (s == "success" || s == "warning") {
 			n++
 		}
 	}
@@ -54,6 +65,8 @@ type EndpointCheck struct {
 	Weight    int    `json:"weight"`
 	// Decides is whether the check decides the state of the endpoint.
 	Decides bool `json:"decides"`
+	// Drained is whether somebody has drained the check, so that the endpoint goes by the others.
+	Drained bool `json:"drained,omitzero"`
 	CurrentState
 }
 

@@ -44,6 +44,12 @@ type SpecStatus struct {
 	Timeout          string `json:"timeout"`
 	SuccessThreshold int    `json:"successThreshold"`
 	FailureThreshold int    `json:"failureThreshold"`
+	// UnhealthyPeriod replaces Period while the result is not success, or may change; absent without one.
+	UnhealthyPeriod string `json:"unhealthyPeriod,omitzero"`
+	// Jitter is the largest share of the period by which it is made longer or shorter, from 0 to 1.
+	Jitter float64 `json:"jitter,omitzero"`
+	// InitialState is the state before the first decision, "success" or "failure"; absent if it is unknown.
+	InitialState string `json:"initialState,omitzero"`
 }
 
 // TickStatus is the result of one tick of a probe.

@@ -22,10 +22,10 @@ func (p *ProbeStatus) Counted() string {
 	return p.Now()
 }
 
-// Word returns the state for a table: "failure", or "failure (paused)".
+// Word returns the state for a table: "failure", "failure (paused)", or "failure (forced down)".
 func (p *ProbeStatus) Word() string {
 	if p.Paused {
-		return p.Now() + " (" + Paused + ")"
+		return p.Now() + " (" + p.text() + ")"
 	}
 	return p.Now()
 }
@@ -36,7 +36,7 @@ func (p *ProbeStatus) Activity(layout string, zone *time.Location) string {
 	if !p.Paused {
 		return cmp.Or(p.Gate, "active")
 	}
-	text := Paused
+	text := p.text()
 	if !p.PausedUntil.IsZero() {
 		text += " until " + p.PausedUntil.In(zone).Format(layout)
 	}

@@ -286,7 +286,20 @@ func (c *Client) Pause(ctx context.Context, probe Filter, p api.PauseRequest) ([
 	return c.act(ctx, probe, "pause", query)
 }
 
-// Resume ends a pause.
+// Force gives a readiness probe the state in p, for the duration in p or until Resume. It replaces an earlier
+// pause. The fields of probe are as for Trigger.
+func (c *Client) Force(ctx context.Context, probe Filter, p api.ForceRequest) ([]api.ProbeStatus, error) {
+	query := url.Values{"state": {p.State}}
+	if p.For != "" {
+		query.Set("for", p.For)
+	}
+	if p.Reason != "" {
+		query.Set("reason", p.Reason)
+	}
+	return c.act(ctx, probe, "force", query)
+}
+
+// Resume ends a pause or a forced state.
 func (c *Client) Resume(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
 	return c.act(ctx, probe, "resume", nil)
 }

@@ -148,6 +148,47 @@ endpoints:
 	})
 }
 
+// Rules see the forced state of a member, and go by the other members while one is drained.
+func TestForcedMembers(t *testing.T) {
+	f := new(fleet)
+	for _, pod := range []string{"web-a", "web-b", "web-c"} {
+		f.add("targets", pod, "web", "target/readiness")
+	}
+	e := f.open(t, groups+`
+endpoints:
+- {name: all, all: [web]}
+- {name: any, any: [web]}
+- {name: two, atLeast: {min: 2, of: [web]}}
+`)
+	force := func(pod string, s states.State, gate worker.Gate, text string) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.states[pod+"/target/readiness"] = states.Status{State: s, Forced: gate, Cause: states.Cause{Text: text}}
+	}
+	check := func(when string, want ...string) {
+		t.Helper()
+		for i, name := range []string{"all", "any", "two"} {
+			if got := answer(e, name); got != want[i] {
+				t.Errorf("%s: %s: got %q, want %q", when, name, got, want[i])
+			}
+		}
+	}
+	for _, pod := range []string{"web-a", "web-b", "web-c"} {
+		f.set(pod, "target", probe.Readiness, states.Success, "")
+	}
+	force("web-c", states.Failure, worker.ForcedDown, "forced down")
+	check("one down", "failure 1 of 3 checks fail: web-c: forced down", "success", "success")
+	force("web-c", states.Failure, worker.Drained, "refused")
+	check("one drained", "success", "success", "success")
+	force("web-b", states.Success, worker.Drained, "")
+	check("two drained", "success", "success", "failure 2 of 3 checks fail: web-b: drained; web-c: drained")
+	force("web-a", states.Success, worker.Drained, "")
+	check("all drained", "unknown all checks are drained", "unknown all checks are drained", "failure 3 of 3 checks fail: web-a: drained; web-b: drained; web-c: drained")
+	if s, _ := e.Status("all"); s.Members[2].Decides || s.Members[2].Forced != worker.Drained {
+		t.Errorf("a drained check: %+v", s.Members[2])
+	}
+}
+
 // A group without targets may have any number of them later, as when its list is read for the first time.
 func TestMissingMemberIsNeverFailure(t *testing.T) {
 	f := new(fleet)

@@ -7,6 +7,7 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/endpoint"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
 )
 
 // Status is an endpoint with the states of its members.
@@ -41,7 +42,7 @@ func (e *Endpoints) status(x *entry) Status {
 	s.Decision = x.decide(func(i int) states.Status { return s.Members[i].Status })
 	for i := range s.Members {
 		m := &s.Members[i]
-		m.Decides = m.State != states.Success && m.State == s.Decision.State // as [endpoint.Rule.Decide] has it
+		m.Decides = m.State != states.Success && m.State == s.Decision.State && m.Forced != worker.Drained // as [endpoint.Rule.Decide] has it
 	}
 	return s
 }
@@ -99,16 +100,25 @@ func (e *Endpoints) Counts() iter.Seq[Count] {
 	}
 }
 
-// decide combines the states of the members. A member without a probe is unknown, and so is the number of its
-// probes: it may be all that the rule needs.
+// decide combines the states of the members. A drained member does not pass, and all and any leave it out. A
+// member without a probe is unknown, and so is the number of its probes: it may be all that the rule needs.
 func (x *entry) decide(of func(i int) states.Status) endpoint.Decision {
 	parts := make([]endpoint.Part, 0, len(x.members)+len(x.empty))
 	for i := range x.members {
 		m, s := &x.members[i], of(i)
+		if s.Forced == worker.Drained {
+			if x.def.Rule.Mode != endpoint.AtLeast {
+				continue // the others decide
+			}
+			s.State, s.Text = states.Failure, "drained"
+		}
 		parts = append(parts, endpoint.Part{Name: m.Name, State: s.State, Text: s.Cause.Text, Weight: m.Weight})
 	}
 	for _, name := range x.empty {
 		parts = append(parts, endpoint.Part{Name: name, Text: noProbe(name), Weight: max(1, x.def.Rule.Min)})
+	}
+	if len(parts) == 0 {
+		return endpoint.Decision{Reason: "all checks are drained"}
 	}
 	return x.def.Rule.Decide(parts)
 }

@@ -108,6 +108,9 @@ func (in *intake) addLocked(c change) {
 
 // Changed implements [states.Reader].
 func (s *Store) Changed(c *states.Change) {
+	if c.Forced {
+		return // its time counts as the state of before, as a pause does
+	}
 	again := c.From == c.To && !c.Removed
 	if again && c.To != states.Unknown {
 		return // only the cause differs

@@ -11,6 +11,7 @@ import (
 
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -29,9 +30,9 @@ func newSender(externalURL string, current func(podUID, container string, kind p
 // newest returns the cause of the newest attempt of an incident's probe.
 func (s *sender) newest(it *item) states.Cause {
 	if s.current != nil && it.state != quiet {
-		if now := s.current(it.uid, it.Container, it.Kind).Cause; now != (states.Cause{}) {
+		if now := s.current(it.uid, it.Container, it.Kind); now.Forced == worker.Open && now.Cause != (states.Cause{}) {
 			now.Text = clipText(now.Text)
-			return now
+			return now.Cause
 		}
 	}
 	return it.cause

@@ -76,6 +76,9 @@ func New(cfg Config) *Notifier {
 
 // Changed implements [states.Reader].
 func (n *Notifier) Changed(c *states.Change) {
+	if c.Forced {
+		return // somebody has decided it, and the state of the attempts is the same
+	}
 	if reason := probe.Reason(c.Reason); c.To == states.Unknown && !c.Removed {
 		if n.isBehind(reason) {
 			return // what fails there is notified instead

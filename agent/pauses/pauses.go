@@ -1,5 +1,6 @@
-// Package pauses stores which probes are paused, by whom, why and until when, and ends pauses on time. Read
-// [Table] first, then request.go: the parameters of a request.
+// Package pauses stores which probes are paused or forced into a state, by whom, why and until when, and ends
+// that on time. A forced probe is a paused one whose result is given. Read [Table] first, then request.go: the
+// parameters of a request, and file.go: what outlives the agent.
 package pauses
 
 import (
@@ -11,11 +12,14 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
 )
 
-// Probes pauses and resumes probes for a [Table]. It is a [manager.Manager].
+// Probes pauses, forces and resumes probes for a [Table]. It is a [manager.Manager].
 type Probes interface {
 	Pause(manager.Key) error
+	Force(manager.Key, worker.Gate) error
 	Resume(manager.Key) error
 	Latest(manager.Key) (manager.ProbeStatus, bool)
 }
@@ -24,8 +28,12 @@ type Probes interface {
 // end of the pause would resume it.
 var ErrConfigured = errors.New("the probe is paused by its configuration, and the end of a pause with a time would resume it; leave out the time")
 
-// Pause is a pause of one probe.
+// ErrKind is returned for a forced state of a probe that is no readiness probe.
+var ErrKind = errors.New("only a readiness probe can be forced into a state: others restart their containers")
+
+// Pause is a pause of one probe, or a forced state.
 type Pause struct {
+	Force  worker.Gate   // [worker.ForcedUp], [worker.ForcedDown] or [worker.Drained]; [worker.Open] for a pause
 	For    time.Duration // 0: until it is resumed
 	Reason string        // "" for none
 	By     string        // who has paused it
@@ -36,7 +44,7 @@ type Pause struct {
 
 // Status returns p as shown by the API.
 func (p *Pause) Status() api.Pause {
-	return api.Pause{PausedUntil: p.until, PauseReason: p.Reason, PausedBy: p.By}
+	return api.Pause{Forced: forcedWords[p.Force], PausedUntil: p.until, PauseReason: p.Reason, PausedBy: p.By}
 }
 
 // minWait is the minimum time between two scans of all pauses. A pause may end this much late.
@@ -52,9 +60,12 @@ type Table struct {
 	timer  *time.Timer
 	next   time.Time // when the timer is due; zero if it is not running
 	closed bool
+	saved  []record // of the file, for probes that do not exist yet
+
+	file file
 }
 
-// New returns an empty table. It calls ended after a pause has expired.
+// New returns a table without pauses. It calls ended after a pause has expired.
 func New(probes Probes, ended func(manager.Key, Pause)) *Table {
 	t := &Table{probes: probes, ended: ended, pauses: make(map[manager.Key]Pause)}
 	t.timer = time.AfterFunc(time.Hour, t.end)
@@ -65,28 +76,52 @@ func New(probes Probes, ended func(manager.Key, Pause)) *Table {
 // Pause pauses a probe. For a paused probe, p replaces the duration and the reason. It returns
 // [ErrConfigured], which leaves the probe unchanged, or an error if there is no such probe.
 func (t *Table) Pause(key manager.Key, p Pause) error {
+	if p.For > 0 {
+		p.until = time.Now().Add(p.For)
+	}
+	if err := t.pause(key, p); err != nil {
+		return err
+	}
+	t.save()
+	return nil
+}
+
+func (t *Table) pause(key manager.Key, p Pause) error {
+	if p.Force != worker.Open && key.Kind != probe.Readiness {
+		return ErrKind
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was, known := t.pauses[key]
 	status, _ := t.probes.Latest(key)
 	p.configured = status.Paused && (!known || was.configured)
-	if p.configured && p.For > 0 {
+	if p.configured && !p.until.IsZero() {
 		return ErrConfigured
 	}
-	if err := t.probes.Pause(key); err != nil {
+	if err := t.apply(key, p.Force); err != nil {
 		delete(t.pauses, key)
 		return err
-	}
-	if p.For > 0 {
-		p.until = time.Now().Add(p.For)
 	}
 	t.pauses[key] = p
 	t.wakeLocked(p.until)
 	return nil
 }
 
-// Resume ends a pause. It returns an error if there is no such probe.
+func (t *Table) apply(key manager.Key, force worker.Gate) error {
+	if force == worker.Open {
+		return t.probes.Pause(key)
+	}
+	return t.probes.Force(key, force)
+}
+
+// Resume ends a pause or a forced state. It returns an error if there is no such probe.
 func (t *Table) Resume(key manager.Key) error {
+	err := t.resume(key)
+	t.save()
+	return err
+}
+
+func (t *Table) resume(key manager.Key) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.pauses, key)
@@ -115,7 +150,7 @@ func (t *Table) Forget(key manager.Key) {
 	delete(t.pauses, key)
 }
 
-// Close stops the timer. Paused probes stay paused.
+// Close stops the timer. Paused probes stay paused, and the file is not changed any more.
 func (t *Table) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -156,6 +191,9 @@ func (t *Table) end() {
 		t.wakeLocked(now.Add(max(next.Sub(now), minWait)))
 	}
 	t.mu.Unlock()
+	if len(due) > 0 {
+		t.save()
+	}
 	for key, p := range due {
 		t.ended(key, p)
 	}

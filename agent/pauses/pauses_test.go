@@ -2,9 +2,11 @@ package pauses_test
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
 )
 
 // fakeProbes records pauses and resumes. A probe called "gone" does not exist.
@@ -35,17 +40,21 @@ func (f *fakeProbes) act(name string, key manager.Key) error {
 	if f.paused == nil {
 		f.paused = make(map[manager.Key]bool)
 	}
-	f.paused[key] = name == "pause"
+	f.paused[key] = name != "resume"
 	return nil
 }
 
 func (f *fakeProbes) Pause(key manager.Key) error  { return f.act("pause", key) }
 func (f *fakeProbes) Resume(key manager.Key) error { return f.act("resume", key) }
 
+func (f *fakeProbes) Force(key manager.Key, gate worker.Gate) error {
+	return f.act(gate.String(), key)
+}
+
 func (f *fakeProbes) Latest(key manager.Key) (s manager.ProbeStatus, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.Paused = f.paused[key]
+	s.Paused, s.Namespace, s.Pod, s.Container, s.Kind = f.paused[key], "ns", "pod", key.Container, key.Kind
 	return s, key.Container != "gone"
 }
 
@@ -142,6 +151,106 @@ func TestTableRefusesTimeOfConfiguredPause(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// A table keeps pauses and forced states in its file, with their ends, for probes that come later too.
+func TestTableKeepsPausesOverRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pauses.json")
+	log := slog.New(slog.DiscardHandler)
+	readiness := func(name string) manager.Key {
+		return manager.Key{PodUID: "1", Container: name, Kind: probe.Readiness}
+	}
+	all := map[string]pauses.Pause{
+		"up":      {Force: worker.ForcedUp, For: time.Hour, Reason: "r", By: "b"},
+		"down":    {Force: worker.ForcedDown},
+		"drained": {Force: worker.Drained, For: time.Hour},
+		"paused":  {For: time.Hour, Reason: "p"},
+		"short":   {Force: worker.ForcedDown, For: time.Millisecond},
+		"resumed": {Force: worker.ForcedDown},
+	}
+	first := pauses.New(new(fakeProbes), func(manager.Key, pauses.Pause) {})
+	first.Open(path, log)
+	for name, p := range all {
+		if err := first.Pause(readiness(name), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Resume(readiness("resumed")); err != nil {
+		t.Fatal(err)
+	}
+	before := make(map[string]api.Pause)
+	for name := range all {
+		before[name] = first.Of(readiness(name))
+	}
+	first.Close()
+	first.Forget(readiness("up")) // as at the end of the agent
+	time.Sleep(2 * time.Millisecond)
+
+	var probes fakeProbes
+	second := pauses.New(&probes, func(manager.Key, pauses.Pause) {})
+	defer second.Close()
+	second.Open(path, log)
+	exists := map[string]bool{"up": true, "down": true, "paused": true, "short": true, "resumed": true}
+	find := func(n pauses.Name) []manager.Key {
+		if n.Namespace != "ns" || n.Pod != "pod" || !exists[n.Container] {
+			return nil
+		}
+		return []manager.Key{{PodUID: "1", Container: n.Container, Kind: n.Kind}}
+	}
+	second.Restore(find)
+	if err := second.Pause(readiness("new"), pauses.Pause{}); err != nil {
+		t.Fatal(err)
+	}
+	exists["drained"] = true
+	second.Restore(find)
+	second.Restore(find)
+	for name, want := range before {
+		if name == "short" {
+			want = api.Pause{}
+		}
+		got := second.Of(readiness(name))
+		if !got.PausedUntil.Equal(want.PausedUntil) {
+			t.Errorf("%s: until %v, want %v", name, got.PausedUntil, want.PausedUntil)
+		}
+		if got.PausedUntil = want.PausedUntil; got != want {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+	done := probes.take()
+	slices.Sort(done)
+	if diff := cmp.Diff([]string{"drained drained", "forced down down", "forced up up", "pause new", "pause paused"}, done); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTableForcesReadinessOnly(t *testing.T) {
+	var probes fakeProbes
+	table := pauses.New(&probes, nil)
+	defer table.Close()
+	if err := table.Pause(key("live"), pauses.Pause{Force: worker.ForcedDown}); !errors.Is(err, pauses.ErrKind) || len(probes.take()) > 0 {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestReadForce(t *testing.T) {
+	for _, c := range []struct {
+		query, body string
+		want        pauses.Pause
+		err         string
+	}{
+		{query: "state=down&for=2h&reason=x", want: pauses.Pause{Force: worker.ForcedDown, For: 2 * time.Hour, Reason: "x"}},
+		{query: "state=up", want: pauses.Pause{Force: worker.ForcedUp}},
+		{body: `{"state":"drained","reason":"y"}`, want: pauses.Pause{Force: worker.Drained, Reason: "y"}},
+		{err: `state "" must be one of down, drained, up`},
+		{query: "state=sideways", err: `state "sideways" must be one of`},
+		{query: "state=up&until=x", err: `unknown parameter "until"; known: for, reason, state`},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/?"+c.query, strings.NewReader(c.body))
+		got, err := pauses.ReadForce(r)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || err == nil && got != c.want {
+			t.Errorf("%q %q: got %+v, %v", c.query, c.body, got, err)
+		}
+	}
 }
 
 func TestTableMissingProbeIsError(t *testing.T) {

@@ -28,42 +28,69 @@ const (
 // Read returns the pause that a request asks for: from the parameters "for" and "reason" of its query, or
 // from its body, a JSON [api.PauseRequest]. The caller must limit the size of the body. By is not set.
 func Read(r *http.Request) (Pause, error) {
-	asked, err := fromBody(r.Body)
+	asked, err := readFields[api.PauseRequest](r, func(q *api.PauseRequest) map[string]*string {
+		return map[string]*string{"for": &q.For, "reason": &q.Reason}
+	})
 	if err != nil {
 		return Pause{}, err
-	}
-	query := r.URL.Query()
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		field := map[string]*string{"for": &asked.For, "reason": &asked.Reason}[name]
-		switch {
-		case field == nil:
-			return Pause{}, fmt.Errorf("unknown parameter %q; known: for, reason", name)
-		case len(query[name]) > 1 || *field != "":
-			return Pause{}, fmt.Errorf("%q is set more than once", name)
-		}
-		*field = query[name][0]
 	}
 	return parse(asked)
 }
 
-// fromBody reads a request from its body, which may be empty.
-func fromBody(body io.Reader) (asked api.PauseRequest, err error) {
+// ReadForce is [Read] for a forced state. Its request is an [api.ForceRequest], which has "state" too.
+func ReadForce(r *http.Request) (Pause, error) {
+	asked, err := readFields[api.ForceRequest](r, func(q *api.ForceRequest) map[string]*string {
+		return map[string]*string{"state": &q.State, "for": &q.For, "reason": &q.Reason}
+	})
+	if err != nil {
+		return Pause{}, err
+	}
+	gate, ok := forces[asked.State]
+	if !ok {
+		return Pause{}, fmt.Errorf("state %.40q must be one of %s", asked.State, strings.Join(slices.Sorted(maps.Keys(forces)), ", "))
+	}
+	p, err := parse(api.PauseRequest{For: asked.For, Reason: asked.Reason})
+	p.Force = gate
+	return p, err
+}
+
+// readFields reads a request from its body and its query. fieldsOf returns its fields by the names of parameters.
+func readFields[T any](r *http.Request, fieldsOf func(*T) map[string]*string) (asked T, err error) {
+	if err := fromBody(r.Body, &asked); err != nil {
+		return asked, err
+	}
+	query, fields := r.URL.Query(), fieldsOf(&asked)
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		field := fields[name]
+		switch {
+		case field == nil:
+			return asked, fmt.Errorf("unknown parameter %q; known: %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		case len(query[name]) > 1 || *field != "":
+			return asked, fmt.Errorf("%q is set more than once", name)
+		}
+		*field = query[name][0]
+	}
+	return asked, nil
+}
+
+// fromBody reads a request, to which asked points, from its body, which may be empty.
+func fromBody(body io.Reader, asked any) error {
 	text, err := io.ReadAll(body)
 	if err != nil {
-		return asked, fmt.Errorf("body: %w", err)
+		return fmt.Errorf("body: %w", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return asked, nil
+		return nil
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&asked); err != nil {
-		return asked, fmt.Errorf("body: %w", err)
+	if err := decoder.Decode(asked); err != nil {
+		return fmt.Errorf("body: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return asked, errors.New("body: there is text after the object")
+		return errors.New("body: there is text after the object")
 	}
-	return asked, nil
+	return nil
 }
 
 func parse(asked api.PauseRequest) (p Pause, err error) {

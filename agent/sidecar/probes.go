@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/core/declared"
+	"github.com/daeace23/prober/probe"
 )
 
 // MaxText is the limit of the text of an annotation, in bytes. All annotations of a pod together are limited
@@ -97,6 +98,14 @@ func unsupported(c *declared.Probe, ports Ports) (errs []error) {
 	}
 	if c.Paused {
 		errs = append(errs, field.Forbidden(c.Path.Child("paused"), "prober sidecar has no pauses: the kubelet decides when to probe"))
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"unhealthyPeriod", c.Spec.UnhealthyPeriod != 0}, {"jitter", c.Spec.Jitter != 0}, {"initialState", c.Spec.Initial != probe.Unknown}} {
+		if f.set {
+			errs = append(errs, field.Forbidden(c.Path.Child(f.name), "the kubelet decides when prober sidecar probes, and about the result before it"))
+		}
 	}
 	if c.Handler == "exec" {
 		errs = append(errs, field.Forbidden(c.Path.Child("exec"), "the command would run in the container of prober sidecar: leave it to the kubelet's own exec probe"))

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,8 @@ type annotationProbe struct {
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds"`
 	WarningAs                     string `json:"warningAs"`
 	ErrorPolicy                   string `json:"errorPolicy"`
+	InitialState                  string `json:"initialState"`
+	Jitter                        string `json:"jitter"`
 	Paused                        bool   `json:"paused"`
 }
 
@@ -54,6 +57,7 @@ type times struct {
 	InitialDelay        *string `json:"initialDelay"`
 	Period              *string `json:"period"`
 	Timeout             *string `json:"timeout"`
+	UnhealthyPeriod     *string `json:"unhealthyPeriod"`
 }
 
 type pluginAction struct {
@@ -289,6 +293,7 @@ func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path 
 		TerminationGracePeriodSeconds: a.TerminationGracePeriodSeconds,
 	}
 	config.Spec = a.spec(path, &errs)
+	a.shape(&config, &errs)
 	if g := a.TerminationGracePeriodSeconds; g != nil {
 		if *g <= 0 {
 			errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *g, "must be greater than 0"))
@@ -434,6 +439,36 @@ func (a *annotationProbe) spec(path *field.Path, errs *field.ErrorList) probe.Sp
 		*errs = append(*errs, field.NotSupported(path.Child("errorPolicy"), a.ErrorPolicy, []string{"discard", "failure"}))
 	}
 	return s
+}
+
+// shape parses the fields that v1.Probe has nothing like: the period of an unhealthy container, the jitter
+// and the initial state.
+func (a *annotationProbe) shape(c *Probe, errs *field.ErrorList) {
+	s := &c.Spec
+	if a.UnhealthyPeriod != nil {
+		s.UnhealthyPeriod = duration(c.Path, "unhealthyPeriod", a.UnhealthyPeriod, nil, 0, minDuration, errs)
+	}
+	if a.Jitter != "" {
+		percent, ok := strings.CutSuffix(a.Jitter, "%")
+		n, err := strconv.ParseFloat(percent, 64)
+		if s.Jitter = n / 100; !ok || err != nil || !(s.Jitter >= 0 && s.Jitter <= 1) {
+			*errs = append(*errs, field.Invalid(c.Path.Child("jitter"), a.Jitter, "must be a share of the period from 0% to 100%"))
+		}
+	}
+	at := c.Path.Child("initialState")
+	switch a.InitialState {
+	case "", probe.Unknown.String():
+		return
+	case probe.Success.String():
+		s.Initial = probe.Success
+	case probe.Failure.String():
+		s.Initial = probe.Failure
+	default:
+		*errs = append(*errs, field.NotSupported(at, a.InitialState, []string{"failure", "success", "unknown"}))
+	}
+	if c.Kind != probe.Readiness {
+		*errs = append(*errs, field.Invalid(at, a.InitialState, "must be set for readiness probes only"))
+	}
 }
 
 // duration parses a duration that has two spellings, NAME and NAMESeconds.

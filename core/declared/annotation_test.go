@@ -41,11 +41,14 @@ web:
     failureThreshold: 4
     warningAs: failure
     errorPolicy: failure
+    unhealthyPeriod: 100ms
+    jitter: 12.5%
+    initialState: success
     paused: true
 `)
 		want := probe.Spec{
 			InitialDelay: 1500 * ms, Period: 500 * ms, Timeout: 200 * ms, SuccessThreshold: 2, FailureThreshold: 4,
-			WarningIsFailure: true, ErrorPolicy: probe.CountAsFailure,
+			WarningIsFailure: true, ErrorPolicy: probe.CountAsFailure, UnhealthyPeriod: 100 * ms, Jitter: 0.125, Initial: probe.Success,
 		}
 		if diff := cmp.Diff(want, got.Spec); diff != "" {
 			t.Errorf("spec: %s", diff)
@@ -192,6 +195,15 @@ func TestAnnotationErrors(t *testing.T) {
 		{"negative failure threshold", in("failureThreshold: -1"), ready + ".failureThreshold", "at least 1"},
 		{"warningAs", in("warningAs: error"), ready + ".warningAs", `"failure", "success"`},
 		{"errorPolicy", in("errorPolicy: ignore"), ready + ".errorPolicy", `"discard", "failure"`},
+		{"unhealthyPeriod below 10ms", in("unhealthyPeriod: 9ms"), ready + ".unhealthyPeriod", "at least 10ms"},
+		{"unhealthyPeriod 0", in("unhealthyPeriod: 0s"), ready + ".unhealthyPeriod", "at least 10ms"},
+		{"unhealthyPeriod without a unit", in("unhealthyPeriod: 5"), ready + ".unhealthyPeriod", "must be a string"},
+		{"jitter without a percent sign", in(`jitter: "0.1"`), ready + ".jitter", "from 0% to 100%"},
+		{"jitter above 100%", in("jitter: 101%"), ready + ".jitter", "from 0% to 100%"},
+		{"negative jitter", in("jitter: -1%"), ready + ".jitter", "from 0% to 100%"},
+		{"jitter that is no number", in("jitter: NaN%"), ready + ".jitter", "from 0% to 100%"},
+		{"initialState", in("initialState: warning"), ready + ".initialState", `"failure", "success", "unknown"`},
+		{"initialState of a liveness probe", "web: {liveness: {plugin: {name: x}, initialState: success}}", web + ".liveness.initialState", "readiness probes only"},
 		{"paused", in("paused: 1"), ready + ".paused", "must be true or false"},
 		{"grace period of a readiness probe", in("terminationGracePeriodSeconds: 1"), ready + ".terminationGracePeriodSeconds", "readiness"},
 		{"grace period 0", "web: {liveness: {plugin: {name: x}, terminationGracePeriodSeconds: 0}}", web + ".liveness.terminationGracePeriodSeconds", "greater than 0"},

@@ -79,7 +79,11 @@ func (d *Pod) Warnings() (list field.ErrorList) {
 }
 
 func (c *Probe) warnings() field.ErrorList {
-	if c.Spec.Timeout <= c.Spec.Period {
+	period := c.Spec.Period
+	if p := c.Spec.UnhealthyPeriod; p != 0 {
+		period = min(period, p)
+	}
+	if c.Spec.Timeout <= period {
 		return nil
 	}
 	name := "timeoutSeconds"
@@ -87,7 +91,7 @@ func (c *Probe) warnings() field.ErrorList {
 		name = "timeout"
 	}
 	return field.ErrorList{field.Invalid(c.FieldPath().Child(name), c.Spec.Timeout.String(),
-		fmt.Sprintf("the timeout of %s is longer than the period of %s: ticks that are due during an attempt are skipped", c.Spec.Timeout, c.Spec.Period))}
+		fmt.Sprintf("the timeout of %s is longer than the period of %s: ticks that are due during an attempt are skipped", c.Spec.Timeout, period))}
 }
 
 const noHandler = "must specify a handler type"

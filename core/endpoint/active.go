@@ -24,7 +24,10 @@ func (o *observer[K]) Observe(i worker.Info) worker.ProbeObserver {
 	if c == nil {
 		return nil
 	}
-	c.rule = 0 // the probe is new, even if the check is not
+	c.rule = states.First(&i) // the probe is new, even if the check is not
+	if c.state == states.Unknown {
+		c.state = c.rule.State()
+	}
 	return c
 }
 
@@ -56,7 +59,6 @@ func (c *check[K]) Close() {}
 type pace[K comparable] struct {
 	id     group.ID[K]
 	period time.Duration // 0: as it is
-	jitter float64
 }
 
 // step stores the state of the probe after a tick; t is nil where no attempt was made, and stopped means that
@@ -91,7 +93,7 @@ func (c *check[K]) step(text string, t *worker.Tick, stopped bool, next func(sta
 	if passed && c.entry.untilCheck {
 		c.entry.restoreLocked(c.name, t.Start, now)
 	}
-	return pace[K]{s.id(c.entry.key, c.name), c.periodLocked(&x, t), x.jitter}
+	return pace[K]{s.id(c.entry.key, c.name), c.periodLocked(&x, t)}
 }
 
 // windowedLocked returns the state by the last results, for a probe with Thresholds. A tick without a verdict
@@ -147,15 +149,12 @@ func (c *check[K]) periodLocked(x *settings, t *worker.Tick) (period time.Durati
 // adjust gives a probe another pace. It does nothing if Put changes the probe meanwhile: the next tick does
 // it then.
 func (s *Set[K]) adjust(to pace[K]) {
-	if to.period == 0 && to.jitter == 0 {
+	if to.period == 0 {
 		return
 	}
 	hidden := seam.Reveal(s.group)
-	if p, at, ok := hidden.Current(to.id); ok && to.period != 0 && p.Spec.Period != to.period {
+	if p, at, ok := hidden.Current(to.id); ok && p.Spec.Period != to.period {
 		p.Spec.Period = to.period
 		hidden.Replace(at, p, seam.Keep{Run: true, Attempt: true})
-	}
-	if to.jitter != 0 {
-		hidden.Vary(to.id, to.jitter)
 	}
 }

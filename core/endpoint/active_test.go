@@ -175,7 +175,7 @@ func TestJitter(t *testing.T) {
 				const ticks = 3000
 				h := handler(probe.Success)
 				put(t, s, "a", Endpoint[string]{Checks: []Check{{
-					Name: "http", Jitter: c.jitter, Probe: &group.Probe{Handler: h, Spec: probe.Spec{Period: 10 * time.Second, Timeout: c.timeout}},
+					Name: "http", Probe: &group.Probe{Handler: h, Spec: probe.Spec{Period: 10 * time.Second, Timeout: c.timeout, Jitter: c.jitter}},
 				}}})
 				time.Sleep(ticks * 10 * time.Second)
 				all := distances(h)
@@ -197,9 +197,10 @@ func TestJitter(t *testing.T) {
 // Jitter is a share of the period that the state has chosen, and leaves the period as it is.
 func TestJitterOfUnhealthyPeriod(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
-		h := handler(probe.Failure)
+		h, spec := handler(probe.Failure), spec
+		spec.Jitter = 0.1
 		put(t, s, "a", Endpoint[string]{Checks: []Check{{
-			Name: "http", Jitter: 0.1, Unhealthy: time.Minute, Probe: &group.Probe{Handler: h, Spec: spec},
+			Name: "http", Unhealthy: time.Minute, Probe: &group.Probe{Handler: h, Spec: spec},
 		}}})
 		time.Sleep(500 * time.Minute)
 		all := distances(h)

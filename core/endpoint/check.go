@@ -34,7 +34,6 @@ type settings struct {
 	startPeriod                  time.Duration
 	thresholds                   Thresholds    // of a Push, or of a Probe with Of
 	period, unhealthy, undecided time.Duration // of a Probe
-	jitter                       float64       // of a Probe
 }
 
 // extra is what a plain probe does not have.

@@ -67,10 +67,6 @@ type Check struct {
 	// Unhealthy is the period of Probe while the state of the check is failure, and Undecided its period while
 	// a run of results has begun that may change the state. 0 means the period of its Spec.
 	Unhealthy, Undecided time.Duration
-	// Jitter is the largest share of the period, at most 1, by which two ticks of Probe are closer together
-	// or further apart. They are never closer than the timeout, and their mean distance is the period. The
-	// first distance has no jitter: the group has chosen it for each probe.
-	Jitter float64
 	// Thresholds, if Of is set, decide the state of the check by the last results of Probe instead of the
 	// thresholds of its Spec. Those still decide the result that the group has, which [Set.Explain] and
 	// observers of ticks show.
@@ -138,10 +134,6 @@ func (e *Endpoint[K]) checkOne(i int) error {
 		return invalid(field("StartPeriod"), "must not be negative")
 	case c.Probe == nil && (c.Unhealthy != 0 || c.Undecided != 0):
 		return invalid(field("Unhealthy"), "is only for a Probe")
-	case c.Probe == nil && c.Jitter != 0:
-		return invalid(field("Jitter"), "is only for a Probe")
-	case !(c.Jitter >= 0 && c.Jitter <= 1):
-		return invalid(field("Jitter"), "is %v, and must be from 0 to 1", c.Jitter)
 	case c.Probe == nil && c.Thresholds != Thresholds{}:
 		return invalid(field("Thresholds"), "is only for a Probe")
 	case c.Thresholds.Of == 0 && c.Thresholds != Thresholds{}:

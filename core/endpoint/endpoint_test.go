@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -595,9 +594,7 @@ func TestInvalidEndpointsAreRefused(t *testing.T) {
 			"Checks[0].Passive Consecutive or":    {Checks: []Check{{Name: "a", Passive: &Passive{}}}},
 			"Checks[0].Passive.UntilCheck \"b\"":  {Checks: []Check{{Name: "a", Passive: &Passive{Consecutive: 1, UntilCheck: "b"}}}},
 			"Checks[0].Unhealthy is only":         {Checks: []Check{{Name: "a", Unhealthy: time.Second, Push: &Push{TTL: 1}}}},
-			"Checks[0].Jitter is only":            {Checks: []Check{{Name: "a", Jitter: 0.1, Push: &Push{TTL: 1}}}},
-			"Checks[0].Jitter is 1.5":             {Checks: []Check{{Name: "a", Jitter: 1.5, Probe: &group.Probe{Handler: h}}}},
-			"Checks[0].Jitter is NaN":             {Checks: []Check{{Name: "a", Jitter: math.NaN(), Probe: &group.Probe{Handler: h}}}},
+			"Probe.Spec.Jitter is 1.5":            {Checks: []Check{{Name: "a", Probe: &group.Probe{Handler: h, Spec: probe.Spec{Jitter: 1.5}}}}},
 			"Checks[0].Thresholds is only":        {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 1, Of: 2}, Push: &Push{TTL: 1}}}},
 			"Checks[0].Thresholds must have Of":   {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 1}, Probe: &group.Probe{Handler: h}}}},
 			"Checks[0].Thresholds Failures must":  {Checks: []Check{{Name: "a", Thresholds: Thresholds{Failures: 3, Of: 2}, Probe: &group.Probe{Handler: h}}}},

@@ -117,7 +117,7 @@ func (s *Set[K]) prepare(e *entry[K], plans []plan[K], checks []Check) error {
 		p, cfg := &plans[i], &checks[i]
 		x := settings{
 			weight: cmp.Or(cfg.Weight, 1), startPeriod: cfg.StartPeriod, thresholds: cfg.Thresholds,
-			unhealthy: cfg.Unhealthy, undecided: cfg.Undecided, jitter: cfg.Jitter,
+			unhealthy: cfg.Unhealthy, undecided: cfg.Undecided,
 		}
 		if cfg.Push != nil {
 			x.thresholds = cfg.Push.Thresholds

@@ -75,6 +75,14 @@ func check(p *Probe) error {
 		return invalid("Probe.Spec.Period", "is %v: must be at least %v", p.Spec.Period, minDuration)
 	case p.Spec.Timeout > 0 && p.Spec.Timeout < minDuration:
 		return invalid("Probe.Spec.Timeout", "is %v: must be at least %v, or negative for none", p.Spec.Timeout, minDuration)
+	case p.Spec.UnhealthyPeriod != 0 && p.Spec.UnhealthyPeriod < minDuration:
+		return invalid("Probe.Spec.UnhealthyPeriod", "is %v: must be 0, or at least %v", p.Spec.UnhealthyPeriod, minDuration)
+	case !(p.Spec.Jitter >= 0 && p.Spec.Jitter <= 1):
+		return invalid("Probe.Spec.Jitter", "is %v: must be from 0 to 1", p.Spec.Jitter)
+	case p.Spec.Initial != probe.Unknown && p.Spec.Initial != probe.Success && p.Spec.Initial != probe.Failure:
+		return invalid("Probe.Spec.Initial", "is %v: must be Unknown, Success or Failure", p.Spec.Initial)
+	case p.Spec.Initial != probe.Unknown && p.Kind != probe.Readiness:
+		return invalid("Probe.Spec.Initial", "is only for readiness probes")
 	case p.Spec.SuccessThreshold < 0:
 		return invalid("Probe.Spec.SuccessThreshold", "is %d: must not be negative", p.Spec.SuccessThreshold)
 	case p.Spec.FailureThreshold < 0:

@@ -180,11 +180,6 @@ func (h *hidden[K]) Checked(key K, p Probe) (Probe, error) { return checked(key,
 // Equal reports whether Update with b would do nothing if a is the present probe.
 func (h *hidden[K]) Equal(a, b *Probe) bool { return a.equal(b) }
 
-// Vary is engine.Worker.Vary.
-func (h *hidden[K]) Vary(id ID[K], share float64) {
-	_ = h.group.with(id, func(w *engine.Worker) { w.Vary(share) })
-}
-
 // keyEntries has the probes of one key. It uses a list, because for a few probes that is smaller than a
 // map, and as fast.
 type keyEntries[K comparable] struct {
@@ -469,6 +464,19 @@ func (g *Group[K]) Trigger(id ID[K]) error { return g.with(id, (*engine.Worker).
 
 // Pause stops the attempts of a probe until [Group.Resume]. Its decided result stays.
 func (g *Group[K]) Pause(id ID[K]) error { return g.with(id, (*engine.Worker).Pause) }
+
+// Force is [Group.Pause] with the result of gate: [worker.ForcedUp], [worker.ForcedDown] or [worker.Drained],
+// for readiness probes. Resume and Pause end it: then the decided result is again the one of before. Its error
+// matches [ErrNotFound], or is a [*FieldError].
+func (g *Group[K]) Force(id ID[K], gate worker.Gate) error {
+	if _, ok := gate.Forced(); !ok {
+		return invalid("gate", "%q forces no result", gate)
+	}
+	if id.Kind != probe.Readiness {
+		return invalid("ID.Kind", "is %s: only the result of a readiness probe can be forced", id.Kind)
+	}
+	return g.with(id, func(w *engine.Worker) { w.Force(gate) })
+}
 
 // Resume ends a pause: the probe ticks now.
 func (g *Group[K]) Resume(id ID[K]) error { return g.with(id, (*engine.Worker).Resume) }

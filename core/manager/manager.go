@@ -357,6 +357,16 @@ func (m *Manager) Trigger(key Key) error { return with(key, m.group.Trigger) }
 // Pause stops the attempts of a probe until [Manager.Resume]. Its decided result stays.
 func (m *Manager) Pause(key Key) error { return with(key, m.group.Pause) }
 
+// Force is Pause with the result of gate: [worker.ForcedUp], [worker.ForcedDown] or [worker.Drained], for
+// readiness probes. Pause and Resume end it: then the decided result is again the one of before.
+func (m *Manager) Force(key Key, gate worker.Gate) error {
+	err := m.group.Force(key.id(), gate)
+	if _, invalid := errors.AsType[*group.FieldError](err); invalid {
+		return err
+	}
+	return with(key, func(probeID) error { return err })
+}
+
 // Resume ends a pause: the probe ticks now.
 func (m *Manager) Resume(key Key) error { return with(key, m.group.Resume) }
 

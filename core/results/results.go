@@ -87,6 +87,7 @@ const (
 	Restored    Reason = "restored"    // an earlier agent decided it
 	NotRunning  Reason = "not_running" // the container is not running
 	Terminating Reason = "terminating" // its pod is being deleted
+	Forced      Reason = "forced"      // a user has forced it, or a forced result has ended
 )
 
 // Update is a change or the removal of a decided result.

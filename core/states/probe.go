@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
@@ -18,6 +19,22 @@ type tracked struct {
 	rule  Rule
 	since time.Time
 	why   *why // nil in state success, and before the first attempt
+
+	forced *forced // nil without a forced state
+}
+
+// forced is a forced state. It is immutable.
+type forced struct {
+	gate  worker.Gate
+	since time.Time
+}
+
+// under returns the gate of the forced state, Open without one.
+func (f *forced) under() worker.Gate {
+	if f == nil {
+		return worker.Open
+	}
+	return f.gate
 }
 
 var _ worker.GateObserver = (*tracked)(nil)
@@ -25,6 +42,7 @@ var _ worker.GateObserver = (*tracked)(nil)
 // Tick implements [worker.ProbeObserver].
 func (p *tracked) Tick(t *worker.Tick) {
 	p.info.Handler = t.Handler
+	p.force(worker.Open)
 	next := p.rule.Tick(t)
 	if next == p.rule && next.State() == Success {
 		return
@@ -35,9 +53,33 @@ func (p *tracked) Tick(t *worker.Tick) {
 
 // Gated implements [worker.GateObserver].
 func (p *tracked) Gated(gate worker.Gate) {
+	p.force(gate)
 	if next := p.rule.Gated(gate); next != p.rule {
 		p.step(next, ended, true, time.Now())
 	}
+}
+
+// force stores the gate of a forced state, and notifies readers of its begin and its end.
+func (p *tracked) force(gate worker.Gate) {
+	if _, ok := gate.Forced(); !ok {
+		gate = worker.Open
+	}
+	if gate == p.forced.under() {
+		return
+	}
+	from, now := p.status(), time.Now()
+	var next *forced
+	if gate != worker.Open {
+		next = &forced{gate, now}
+	}
+	p.mu.Lock()
+	p.forced = next
+	p.mu.Unlock()
+	if !p.reported {
+		p.tracker.live.add(p)
+	}
+	to := p.status()
+	p.tracker.notify(&Change{Info: p.info, From: from.State, To: to.State, Since: from.Since, Time: now, Cause: to.Cause, Was: from.Cause, Forced: true})
 }
 
 // Skipped implements [worker.ProbeObserver].
@@ -60,6 +102,7 @@ func (p *tracked) Close() {
 func (p *tracked) step(next Rule, c Cause, failed bool, now time.Time) {
 	from, since := p.rule.State(), p.since
 	to := next.State()
+	first := !p.reported && next.Decided() && to != Unknown // also if it is the initial state
 	var was Cause
 	if p.why != nil && p.reported && to != from {
 		was = p.why.cause()
@@ -77,13 +120,13 @@ func (p *tracked) step(next Rule, c Cause, failed bool, now time.Time) {
 	}
 	p.mu.Unlock()
 	switch {
-	case to != from, !p.reported && next.Blind(): // a probe that has never decided anything is reported once
+	case to != from, first, !p.reported && next.Blind(): // a probe that has never decided anything is reported once
 	case p.reported && p.why != nil && p.why.hasLasted(now):
 	default:
 		return
 	}
 	if !p.reported {
-		p.reported = true
+		p.reported, from = true, Unknown
 		p.tracker.live.add(p)
 	}
 	change := Change{Info: p.info, From: from, To: to, Since: since, Time: now, Was: was}
@@ -120,6 +163,16 @@ func (p *tracked) status() Status {
 	if p.why != nil {
 		s.Cause = p.why.cause()
 	}
+	if p.forced == nil {
+		return s
+	}
+	s.Forced, s.State = p.forced.gate, p.rule.Under(p.forced.gate)
+	switch s.Forced {
+	case worker.ForcedUp:
+		s.Since, s.Cause = p.forced.since, Cause{}
+	case worker.ForcedDown:
+		s.Since, s.Cause = p.forced.since, Cause{string(results.Forced), s.Forced.String()}
+	}
 	return s
 }
 
@@ -145,6 +198,18 @@ func (l *live) add(p *tracked) {
 		l.probes = make(map[key]*tracked)
 	}
 	l.probes[keyOf(&p.info)] = p
+}
+
+// addNew adds a probe that readers were not notified of, unless there is one with the same key.
+func (l *live) addNew(p *tracked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.probes == nil {
+		l.probes = make(map[key]*tracked)
+	}
+	if k := keyOf(&p.info); l.probes[k] == nil {
+		l.probes[k] = p
+	}
 }
 
 func (l *live) forget(p *tracked) {

@@ -10,7 +10,7 @@ import (
 const unknownAfter = 3
 
 // Rule is the state machine of one probe: its state, and the inputs of its next state, in [RuleBits] bits.
-// A probe without ticks has the zero value. Every tick and every gate returns the next Rule.
+// A probe without ticks has the [First] one. Every tick and every gate returns the next Rule.
 type Rule uint8
 
 // RuleBits is the number of bits of a [Rule].
@@ -22,6 +22,18 @@ const (
 	blindBits       = 3      // shift of the number of consecutive ticks without a verdict, at most unknownAfter
 )
 
+// First returns the rule of a probe without ticks. Its state is the initial one of the probe's spec.
+func First(i *worker.Info) Rule {
+	switch i.Initial {
+	case probe.Success:
+		return Rule(Success)
+	case probe.Failure:
+		return Rule(Failure)
+	default:
+		return 0
+	}
+}
+
 // State returns the state.
 func (r Rule) State() State { return State(r & stateBits) }
 
@@ -30,6 +42,18 @@ func (r Rule) Decided() bool { return r&decidedBit != 0 }
 
 // Blind reports whether the last three ticks or more had no verdict.
 func (r Rule) Blind() bool { return r>>blindBits >= unknownAfter }
+
+// Under returns the state of a probe behind a gate: the forced one of ForcedUp and ForcedDown, otherwise State.
+func (r Rule) Under(gate worker.Gate) State {
+	switch gate {
+	case worker.ForcedUp:
+		return Success
+	case worker.ForcedDown:
+		return Failure
+	default:
+		return r.State()
+	}
+}
 
 func (r Rule) with(s State) Rule { return r&^stateBits | Rule(s) }
 

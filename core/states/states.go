@@ -50,12 +50,16 @@ func (s *State) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Status is the state of a probe at one time. It is the zero value before the first [Change] of the probe.
+// Status is the state of a probe at one time. It is the zero value before the first [Change] of a probe
+// without an initial state.
 type Status struct {
 	State State
 	Since time.Time // start of State
 	// Cause describes the newest attempt that did not succeed; empty in state [Success].
 	Cause
+	// Forced is [worker.ForcedUp], [worker.ForcedDown] or [worker.Drained] while a user forces the result, and
+	// [worker.Open] otherwise.
+	Forced worker.Gate
 }
 
 // Change is a change of the state of a probe, or of the cause of its state. If only the cause has changed,
@@ -73,6 +77,9 @@ type Change struct {
 	// Removed means that the probe or its pod was removed while the agent is running. A change of the
 	// probe's spec is no removal.
 	Removed bool
+	// Forced means that a user has forced a state, or that a forced state has ended. The states of the attempts
+	// have not changed.
+	Forced bool
 }
 
 // Reader is notified of all changes.
@@ -105,7 +112,11 @@ func (t *Tracker) Stop() { t.stopped.Store(true) }
 
 // Observe implements [worker.Observer].
 func (t *Tracker) Observe(info worker.Info) worker.ProbeObserver {
-	return &tracked{tracker: t, info: info, since: time.Now()}
+	p := &tracked{tracker: t, info: info, rule: First(&info), since: time.Now()}
+	if p.rule.State() != Unknown {
+		t.live.addNew(p)
+	}
+	return p
 }
 
 func (t *Tracker) notify(c *Change) {

@@ -140,6 +140,90 @@ func TestTrackerStates(t *testing.T) {
 	}
 }
 
+// An initial state is shown before the first decision, which readers are notified of even if it is the same.
+func TestInitialState(t *testing.T) {
+	const ok, bad = results.Success, results.Failure
+	for name, c := range map[string]struct {
+		initial probe.Result
+		before  states.State
+		run     func(o worker.ProbeObserver)
+		want    []string
+	}{
+		"success that is confirmed": {initial: probe.Success, before: states.Success, run: func(o worker.ProbeObserver) {
+			o.Tick(tick(probe.Success, 1, 1, ok, ok))
+		}, want: []string{"unknown-success  success"}},
+		"success, failures below their threshold": {initial: probe.Success, before: states.Success, run: func(o worker.ProbeObserver) {
+			o.Tick(tick(probe.Failure, 1, 3, ok, ok))
+		}},
+		"success that is refuted": {initial: probe.Success, before: states.Success, run: func(o worker.ProbeObserver) {
+			o.Tick(tick(probe.Failure, 3, 3, ok, bad))
+		}, want: []string{"unknown-failure  failure"}},
+		"failure that is confirmed": {initial: probe.Failure, before: states.Failure, run: func(o worker.ProbeObserver) {
+			o.Tick(tick(probe.Failure, 3, 3, bad, bad))
+		}, want: []string{"unknown-failure  failure"}},
+		"removed before a decision": {initial: probe.Failure, before: states.Failure, run: worker.ProbeObserver.Close},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got told
+			tracker := states.New(&got)
+			info := worker.Info{Subject: results.Subject{PodUID: "1", Container: "web"}, Kind: probe.Readiness, Initial: c.initial}
+			o := tracker.Observe(info)
+			twin := tracker.Observe(info) // of a worker that is not started
+			twin.Close()
+			if s := tracker.Of("1", "web", probe.Readiness); s.State != c.before {
+				t.Errorf("before a tick: %v", s.State)
+			}
+			c.run(o)
+			if words := got.words(); !slices.Equal(words, c.want) {
+				t.Errorf("got  %q\nwant %q", words, c.want)
+			}
+		})
+	}
+}
+
+// A forced state hides the state of the attempts, which goes on from where it was.
+func TestForcedState(t *testing.T) {
+	const ok, bad = results.Success, results.Failure
+	var got told
+	tracker := states.New(&got)
+	o := tracker.Observe(worker.Info{Subject: results.Subject{PodUID: "1", Container: "web"}, Kind: probe.Readiness}).(worker.GateObserver)
+	want := func(when string, state states.State, forced worker.Gate, cause string, changes ...string) {
+		t.Helper()
+		if s := tracker.Of("1", "web", probe.Readiness); s.State != state || s.Forced != forced || s.Text != cause {
+			t.Errorf("%s: %+v", when, s)
+		}
+		for i, c := range got.changes {
+			if forced := i < len(changes) && strings.HasSuffix(changes[i], "*"); c.Forced != forced {
+				t.Errorf("%s: change %d is forced: %v", when, i, c.Forced)
+			}
+		}
+		words := got.words()
+		if all := strings.ReplaceAll(strings.Join(changes, "; "), "*", ""); strings.Join(words, "; ") != all {
+			t.Errorf("%s: changes %q, want %q", when, words, all)
+		}
+	}
+	o.Gated(worker.ForcedUp)
+	want("before a decision", states.Success, worker.ForcedUp, "", "unknown-success*")
+	o.Gated(worker.ForcedDown)
+	want("down", states.Failure, worker.ForcedDown, "forced down", "success-failure forced forced down*")
+	o.Gated(worker.Paused)
+	want("a pause instead", states.Unknown, worker.Open, "", "failure-unknown*")
+	o.Tick(tick(probe.Failure, 1, 1, ok, bad))
+	want("a failure", states.Failure, worker.Open, "failure", "unknown-failure  failure")
+	o.Gated(worker.ForcedDown)
+	want("a failure, forced down", states.Failure, worker.ForcedDown, "forced down", "failure-failure forced forced down*")
+	o.Gated(worker.Drained)
+	want("drained", states.Failure, worker.Drained, "failure", "failure-failure  failure*")
+	o.Gated(worker.ForcedUp)
+	want("a failure, forced up", states.Success, worker.ForcedUp, "", "failure-success*")
+	o.Gated(worker.NotRunning)
+	want("a stopped container", states.Failure, worker.Open, "failure", "success-failure  failure*")
+	o.Gated(worker.ForcedUp)
+	want("it runs again", states.Success, worker.ForcedUp, "", "failure-success*")
+	o.Tick(tick(probe.Success, 1, 1, bad, ok))
+	want("an attempt", states.Success, worker.Open, "", "success-failure  failure*", "failure-success  success")
+}
+
 func TestChangeHasTimesHandlerAndTarget(t *testing.T) {
 	var got told
 	tracker := states.New(&got)

@@ -1,6 +1,10 @@
 package worker
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/daeace23/prober/core/results"
+)
 
 // Gate is the reason why the ticks of a probe make no attempts.
 type Gate uint8
@@ -23,6 +27,9 @@ const (
 	Quarantined // the handler has suspended attempts for some time
 	InUse       // another task has claimed the container ID; checked before all gates except those without an ID
 	UnderWay    // the handler of an attempt ignores its deadline; each tick is an error
+	ForcedUp    // paused with the result Success; see [Gate.Forced]
+	ForcedDown  // paused with the result Failure
+	Drained     // paused with the result Failure, in the state before it
 )
 
 var gateNames = [...]string{
@@ -30,6 +37,20 @@ var gateNames = [...]string{
 	NotRunning: "container not running", Terminating: "terminating", InitialDelay: "initial delay",
 	NotStarted: "not started", Started: "started", Paused: "paused", Quarantined: "quarantined",
 	InUse: "container ID in use", UnderWay: "attempt under way",
+	ForcedUp: "forced up", ForcedDown: "forced down", Drained: "drained",
+}
+
+// Forced returns the result that a user has forced; false for a gate that forces none. The first attempt after
+// it counts as if there had been no forced result.
+func (g Gate) Forced() (r results.Result, ok bool) {
+	switch g {
+	case ForcedUp:
+		return results.Success, true
+	case ForcedDown, Drained:
+		return results.Failure, true
+	default:
+		return results.Unknown, false
+	}
 }
 
 // Gates returns all gates except [Open].

@@ -5,11 +5,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Info identifies a probe. Only Handler may change while a worker runs.
+// Info identifies a probe. Only Handler and Initial may change while a worker runs.
 type Info struct {
 	results.Subject
 	Kind    probe.Kind
 	Handler string
+	// Initial is the state before the first decision: [probe.Spec].Initial, or Unknown if an earlier agent or
+	// worker may have left a result.
+	Initial probe.Result
 }
 
 // Observer observes all probes. Its methods, and the methods of the observers that it returns, must not

@@ -213,7 +213,7 @@ var packages = map[string]struct {
 	"internal/timespan":     {},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -221,7 +221,7 @@ var packages = map[string]struct {
 	"docs":         {},
 	"agent/page":   {ours: []string{"agent/reply", "docs"}},
 	"agent/reply":  {ours: []string{"agent/api"}},
-	"agent/pauses": {ours: []string{"agent/api", "core/manager"}},
+	"agent/pauses": {ours: []string{"agent/api", "core/manager", "core/worker", "internal/ownership", "internal/regular", "probe"}},
 	"agent/otlp": {
 		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "metrics/agentmetrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
@@ -233,7 +233,7 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
 	"agent/endpoints": {
-		ours:   []string{"config", "core/declared", "core/endpoint", "core/manager", "core/results", "core/states", "pods/targets", "probe"},
+		ours:   []string{"config", "core/declared", "core/endpoint", "core/manager", "core/results", "core/states", "core/worker", "pods/targets", "probe"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
 	"agent/depend": {ours: []string{"probe", "config", "core/manager", "internal/clip", "pods/targets"}, others: []string{"k8s.io/apimachinery/pkg/types"}},

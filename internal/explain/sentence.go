@@ -202,6 +202,8 @@ func (d *Decision) gated() string {
 		return "no attempts before the " + d.pod() + " has a status"
 	case gate == "no container":
 		return "no attempts before the " + d.container() + " exists"
+	case gate == "forced up", gate == "forced down", gate == "drained":
+		return fmt.Sprintf("%s: the result is %s until that ends", gate, d.Decided)
 	case gate == "paused":
 		return fmt.Sprintf("paused: the result stays %s until the probe is resumed", d.Decided)
 	case strings.HasPrefix(gate, "quarantined"):
@@ -213,24 +215,37 @@ func (d *Decision) gated() string {
 	}
 }
 
-// Paused returns the sentence about a paused probe: who paused it, why, and when the pause ends. by and reason may
-// be "". until is zero if the pause does not end by itself.
-func Paused(decided, by, reason string, until, now time.Time) string {
-	var b strings.Builder
-	b.WriteString("paused")
+// Paused returns the sentence about a paused probe: who paused it, why, and when the pause ends. forced is "up",
+// "down" or "drained" for a forced state, and "" for a pause. by and reason may be "". until is zero if the pause
+// does not end by itself.
+func Paused(forced, decided, by, reason string, until, now time.Time) string {
+	text, holds, end := "paused", "stays", "the probe is resumed"
+	switch forced {
+	case "":
+	case "up", "down":
+		text, holds, end = "forced "+forced, "is", "prober unforce"
+	default:
+		text, holds, end = forced, "is", "prober unforce"
+	}
+	if !until.IsZero() {
+		what := "the pause"
+		if forced != "" {
+			what = "that"
+		}
+		end = fmt.Sprintf("%s ends in %v", what, max(until.Sub(now).Round(time.Second), 0))
+	}
+	return Forced(text, by, reason) + fmt.Sprintf(": the result %s %s until %s", holds, decided, end)
+}
+
+// Forced returns who has paused or forced a probe, and why. by and reason may be "".
+func Forced(text, by, reason string) string {
 	if by != "" {
-		b.WriteString(" by " + OneLine(by))
+		text += " by " + OneLine(by)
 	}
 	if reason != "" {
-		b.WriteString(" (" + OneLine(reason) + ")")
+		text += " (" + OneLine(reason) + ")"
 	}
-	fmt.Fprintf(&b, ": the result stays %s until ", decided)
-	if until.IsZero() {
-		b.WriteString("the probe is resumed")
-	} else {
-		fmt.Fprintf(&b, "the pause ends in %v", max(until.Sub(now).Round(time.Second), 0))
-	}
-	return b.String()
+	return text
 }
 
 func skipText(reason string) string {

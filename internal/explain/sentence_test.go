@@ -112,9 +112,11 @@ func TestSentence(t *testing.T) {
 func TestPausedSentence(t *testing.T) {
 	now := time.Now()
 	for want, got := range map[string]string{
-		"paused: the result stays success until the probe is resumed":                                         explain.Paused("success", "", "", time.Time{}, now),
-		"paused by uid 0, with the socket (db moves): the result stays failure until the pause ends in 9m30s": explain.Paused("failure", "uid 0, with the socket", "db moves", now.Add(570*time.Second), now),
-		`paused ( [31m): the result stays success until the pause ends in 0s`:                                 explain.Paused("success", "", "\x1b[31m", now.Add(-time.Second), now),
+		"paused: the result stays success until the probe is resumed":                                         explain.Paused("", "success", "", "", time.Time{}, now),
+		"paused by uid 0, with the socket (db moves): the result stays failure until the pause ends in 9m30s": explain.Paused("", "failure", "uid 0, with the socket", "db moves", now.Add(570*time.Second), now),
+		`paused ( [31m): the result stays success until the pause ends in 0s`:                                 explain.Paused("", "success", "", "\x1b[31m", now.Add(-time.Second), now),
+		"forced down by uid 0 (a drill): the result is failure until that ends in 2h0m0s":                     explain.Paused("down", "failure", "uid 0", "a drill", now.Add(2*time.Hour), now),
+		"drained: the result is failure until prober unforce":                                                 explain.Paused("drained", "failure", "", "", time.Time{}, now),
 	} {
 		if got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

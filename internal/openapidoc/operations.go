@@ -167,7 +167,15 @@ var operations = []operation{
 		},
 		body: api.PauseRequest{}, answer: api.ProbeList{}, codes: []int{400, 404, 409},
 	},
-	{method: "post", path: oneProbe + "/resume", id: "resumeProbe", tag: "actions", summary: "End a pause.", answer: api.ProbeList{}, codes: []int{400, 404}},
+	{
+		method: "post", path: oneProbe + "/force", id: "forceProbe", tag: "actions", summary: "Give a readiness probe a state, and stop its attempts.",
+		query: []parameter{
+			{name: "state", about: "The state: success, failure, or the present one with the result failure.", values: []string{"up", "down", "drained"}},
+			{name: "for", about: "How long, such as 10m or 1h30m; until it is resumed if absent."}, {name: "reason", about: "Shown with the probe."},
+		},
+		body: api.ForceRequest{}, answer: api.ProbeList{}, codes: []int{400, 404, 409},
+	},
+	{method: "post", path: oneProbe + "/resume", id: "resumeProbe", tag: "actions", summary: "End a pause, or a forced state.", answer: api.ProbeList{}, codes: []int{400, 404}},
 	{
 		method: "post", path: oneProbe + "/trigger", id: "triggerProbe", tag: "actions",
 		summary: "Have a probe make an attempt now, and do not wait for it.", answer: api.ProbeList{}, codes: []int{400, 404},

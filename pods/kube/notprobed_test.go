@@ -200,10 +200,11 @@ func TestSourceIgnoredRequestsHaveEvents(t *testing.T) {
 // The probes of a namespace make at most maxRate attempts a second. Beyond that, the probes of its youngest pods are
 // refused. Other namespaces are not affected.
 func TestSourceMaxRate(t *testing.T) {
+	periods := "period: 100ms"
 	many := func(containers int) string {
 		var all []string
 		for i := range containers {
-			all = append(all, fmt.Sprintf("c%d: {readiness: {tcpSocket: {port: 1}, period: 100ms}}", i))
+			all = append(all, fmt.Sprintf("c%d: {readiness: {tcpSocket: {port: 1}, %s}}", i, periods))
 		}
 		return "{" + strings.Join(all, ", ") + "}"
 	}
@@ -257,5 +258,13 @@ func TestSourceMaxRate(t *testing.T) {
 		add(w, "shop", "later", 2)
 		w.wait(time.Second)
 		check(w, map[string]int{"a-young": 4, "later": 1, "victim": 5})
+	}, func(w *world) { w.cfg.Policy.MaxRate = 50 })
+	periods = "period: 1h, unhealthyPeriod: 100ms" // the shorter one counts
+	bubble(t, func(w *world) {
+		add(w, "shop", "web", 6)
+		w.start()
+		w.wait(time.Second)
+		check(w, map[string]int{"web": 5})
+		w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes][c5].readiness.unhealthyPeriod: Forbidden: kubernetes.maxRate of the agent allows the probes of namespace shop on this node 50 attempts a second")
 	}, func(w *world) { w.cfg.Policy.MaxRate = 50 })
 }

@@ -139,6 +139,9 @@ func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Er
 	if least := cfg.Policy.MinPeriod; c.Spec.Period < least {
 		return field.Invalid(c.SpecPath().Child("period"), c.Spec.Period.String(), "kubernetes.minPeriod of the agent is "+least.String())
 	}
+	if least := cfg.Policy.MinPeriod; c.Spec.UnhealthyPeriod != 0 && c.Spec.UnhealthyPeriod < least {
+		return field.Invalid(c.SpecPath().Child("unhealthyPeriod"), c.Spec.UnhealthyPeriod.String(), "kubernetes.minPeriod of the agent is "+least.String())
+	}
 	if c.Handler == "exec" && !cfg.canExec() {
 		_, at, _ := c.Place()
 		return field.Forbidden(at, "the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec")
@@ -150,10 +153,15 @@ func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Er
 
 // admit adds the rate of a probe with these checks to the plan. It returns an error if that exceeds room.
 func (p *plan) admit(checks []declared.Probe, cfg *Config, room float64) *field.Error {
-	rate := float64(len(checks)) / checks[0].Spec.Period.Seconds()
+	c := &checks[0]
+	at, period := "period", c.Spec.Period
+	if p := c.Spec.UnhealthyPeriod; p != 0 && p < period {
+		at, period = "unhealthyPeriod", p
+	}
+	rate := float64(len(checks)) / period.Seconds()
 	if p.rate+rate > room+rounding {
 		p.crowded = true
-		return field.Forbidden(checks[0].SpecPath().Child("period"), fmt.Sprintf(
+		return field.Forbidden(c.SpecPath().Child(at), fmt.Sprintf(
 			"kubernetes.maxRate of the agent allows the probes of namespace %s on this node %d attempts a second", p.pod.Namespace, cfg.Policy.MaxRate))
 	}
 	p.rate += rate

@@ -175,7 +175,7 @@ func (s *Source) followResults(updates iter.Seq[results.Update]) {
 // attempted reports whether a result with the reason r was decided by an attempt of this agent.
 func attempted(r results.Reason) bool {
 	switch r {
-	case results.Initial, results.Restored, results.NotRunning, results.Terminating:
+	case results.Initial, results.Restored, results.NotRunning, results.Terminating, results.Forced:
 		return false
 	}
 	return true

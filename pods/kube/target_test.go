@@ -119,6 +119,7 @@ func TestPolicyRefusals(t *testing.T) {
 		{"other case", `plugin: {name: http, config: {port: 80, HoSt: 10.1.0.7}}`, "[web].readiness.plugin.config.HoSt: Invalid value: unknown field"},
 		{"twice", `plugin: {name: http, config: {port: 80, HOST: 10.1.0.7, host: 127.0.0.1}}`, "[web].readiness.plugin.config.HOST: Invalid value: unknown field"},
 		{"period", `tcpSocket: {port: 1}, period: 20ms`, `[web].readiness.period: Invalid value: "20ms": kubernetes.minPeriod of the agent is 100ms`},
+		{"unhealthy period", `tcpSocket: {port: 1}, period: 10s, unhealthyPeriod: 20ms`, `[web].readiness.unhealthyPeriod: Invalid value: "20ms": kubernetes.minPeriod of the agent is 100ms`},
 		{"exec as a plugin", `plugin: {name: exec, config: {command: ["true"]}}`, "[web].readiness.plugin.config: Forbidden: the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec"},
 		{"half a bracket", `tcpSocket: {port: 80, host: "[10.1.0.7"}`, `[web].readiness.tcpSocket.host: Forbidden: "[10.1.0.7" is `},
 		{"exec", `exec: {command: ["true"]}`, "[web].readiness.exec: Forbidden: the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec"},

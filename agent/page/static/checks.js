@@ -163,7 +163,7 @@ class Check {
     this.state = state;
     attr(this.item, "data-state", state);
     put(this.name, line(c.name, 200));
-    put(this.note, [c.missing ? "missing" : state, c.weight > 1 ? `weight ${count(c.weight)}` : "", c.decides === true ? "decides" : ""].filter(Boolean).join(" · "));
+    put(this.note, [c.missing ? "missing" : state, c.weight > 1 ? `weight ${count(c.weight)}` : "", c.decides === true ? "decides" : "", c.drained === true ? "drained" : ""].filter(Boolean).join(" · "));
     put(this.why, line(c.cause ?? "", 300));
     this.time = c.stateSince;
     this.tick();

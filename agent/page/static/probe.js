@@ -7,7 +7,7 @@ import { badge, fill, h, icon, keep, link, put, quoted, refill, said, section } 
 import { latencyChart, waterfall } from "./draw.js";
 import { Past } from "./past.js";
 import * as store from "./store.js";
-import { clean, clock, count, line, objects, plural, since, took, when } from "./text.js";
+import { clean, clock, count, holds, line, objects, plural, since, took, when } from "./text.js";
 
 const RESULTS = ["success", "warning", "failure", "unknown"];
 const word = (/** @type {any} */ r) => (RESULTS.includes(r) ? r : "unknown");
@@ -73,7 +73,7 @@ export function probeView(route) {
     put(why, clean(x.summary));
     why.dataset.state = p.paused ? "paused" : state;
     fill(head, badge(why.dataset.state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
-      p.paused ? h("span.pill", {}, p.pausedUntil ? `paused until ${clock(when(p.pausedUntil))}` : "paused", p.pauseReason ? h("span", {}, ": ", said(p.pauseReason)) : null) : null,
+      p.paused ? h("span.pill", {}, p.pausedUntil ? `${holds(p)} until ${clock(when(p.pausedUntil))}` : holds(p), p.pauseReason ? h("span", {}, ": ", said(p.pauseReason)) : null) : null,
       p.onHold ? h("span.pill", {}, "on hold") : null, p.gate && !p.paused ? h("span.pill", {}, said(p.gate)) : null);
     agentSection.hidden = !objects(x.agent).length;
     fill(agent, ...objects(x.agent).map((c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
@@ -102,7 +102,7 @@ export function probeView(route) {
       fact("Target", said(p.target || "–", 300)), fact("Handler", said(p.handler, 80)), fact("Decided", h("span", {}, word(p.result), ` · ${plural(p.run ?? 0, "equal result")} in a row`)),
       fact("Period", said(spec.period, 30)), fact("Timeout", said(spec.timeout, 30)), fact("Initial delay", said(spec.initialDelay, 30)),
       fact("Thresholds", `${count(spec.successThreshold ?? 1)} to succeed, ${count(spec.failureThreshold ?? 1)} to fail`),
-      p.next ? fact("Next attempt", clock(when(p.next))) : [], p.pausedBy ? fact("Paused by", said(p.pausedBy)) : [],
+      p.next ? fact("Next attempt", clock(when(p.next))) : [], p.pausedBy ? fact(p.forced ? "Forced by" : "Paused by", said(p.pausedBy)) : [],
       fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120)))].flat());
   }
 
@@ -189,8 +189,10 @@ class Actions {
     this.result = h("span.result", { role: "status" });
     this.for = h("input", { placeholder: "until resumed", "aria-label": "For how long, such as 10m", size: 12, maxlength: 20, autocomplete: "off" });
     this.reason = h("input", { placeholder: "why", "aria-label": "Reason", maxlength: 256, autocomplete: "off" });
-    this.form = h("form.pause", { hidden: true, "aria-label": "Pause", onsubmit: (/** @type {Event} */ e) => { e.preventDefault(); this.send("pause", { for: this.for.value.trim(), reason: this.reason.value.trim() }); } },
-      h("label", {}, "for ", this.for), h("label", {}, "reason ", this.reason), h("button.primary", { type: "submit" }, "Pause"), h("button", { type: "button", onclick: () => this.hide() }, "Cancel"));
+    this.state = h("select", { "aria-label": "State while it is paused" }, h("option", { value: "" }, "as it is"), ...["up", "down", "drained"].map((s) => h("option", { value: s }, s)));
+    this.stateLabel = h("label", {}, "state ", this.state);
+    this.form = h("form.pause", { hidden: true, "aria-label": "Pause", onsubmit: (/** @type {Event} */ e) => { e.preventDefault(); this.submit(); } },
+      this.stateLabel, h("label", {}, "for ", this.for), h("label", {}, "reason ", this.reason), h("button.primary", { type: "submit" }, "Pause"), h("button", { type: "button", onclick: () => this.hide() }, "Cancel"));
     this.form.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => { if (e.key === "Escape") { e.stopPropagation(); this.hide(); } });
     this.key = h("input", { type: "password", "aria-label": "Token", placeholder: "token", autocomplete: "off", size: 18 });
     this.keyForm = h("form.pause", { "aria-label": "Token", onsubmit: (/** @type {Event} */ e) => { e.preventDefault(); setToken(this.key.value.trim()); this.key.value = ""; this.enable(); this.trigger.focus(); } },
@@ -213,11 +215,19 @@ class Actions {
   show(p) {
     const had = document.activeElement;
     this.paused = Boolean(p.paused);
+    this.stateLabel.hidden = p.kind !== "readiness"; // others restart their containers
+    if (this.stateLabel.hidden) this.state.value = "";
     this.pause.hidden = this.paused || !this.form.hidden;
     this.resume.hidden = !this.paused;
     if (this.paused) this.form.hidden = true;
     if (had === this.pause && this.pause.hidden || had && this.form.contains(had) && this.form.hidden) this.resume.focus();
     if (had === this.resume && this.resume.hidden) this.pause.focus();
+  }
+
+  submit() {
+    const asked = { for: this.for.value.trim(), reason: this.reason.value.trim() }, state = this.state.value;
+    if (state) this.send("force", { state, ...asked });
+    else this.send("pause", asked);
   }
 
   ask() {
@@ -239,10 +249,10 @@ class Actions {
     try {
       const sent = body && Object.fromEntries(Object.entries(body).filter(([, v]) => v));
       const answer = await act(`${pathOf(this.of)}/${action}`, sent && Object.keys(sent).length ? sent : undefined);
-      put(this.result, { trigger: "An attempt is made now.", pause: "Paused.", resume: "Resumed." }[action] ?? "");
+      put(this.result, { trigger: "An attempt is made now.", pause: "Paused.", force: "The state is forced.", resume: "Resumed." }[action] ?? "");
       const p = answer.items?.[0];
       if (p) this.show(p);
-      if (inForm && action === "pause") this.resume.focus();
+      if (inForm && action !== "trigger") this.resume.focus();
       this.done();
     } catch (e) {
       put(this.result, line(e instanceof Error ? e.message : e, 500));

@@ -6,7 +6,7 @@ import { COUNTED, attr, fill, h, icon, linkOf, put } from "./dom.js";
 import { spark, strip } from "./draw.js";
 import { Grid } from "./grid.js";
 import * as store from "./store.js";
-import { count, line, since, took } from "./text.js";
+import { count, holds, line, since, took } from "./text.js";
 
 const KINDS = ["liveness", "readiness", "startup"];
 const SORTS = { state: "worst first", name: "name", since: "newest change", duration: "slowest" };
@@ -27,7 +27,7 @@ const COLUMNS = [
     };
   } },
   { title: "State", name: "state", make: (cell) => (r) => {
-    put(cell, r.p.paused ? `${line(r.p.state, 20)}, paused` : r.state);
+    put(cell, r.p.paused ? `${line(r.p.state, 20)}, ${holds(r.p)}` : r.state);
     attr(cell, "data-state", r.state);
   } },
   { title: "Kind", name: "kind", make: (cell) => (r) => put(cell, r.p.kind) },

@@ -138,3 +138,14 @@ export function percent(share) {
   if (typeof share !== "number") return "–";
   return share === 1 ? "100 %" : `${(Math.floor(share * 100_000) / 1000).toFixed(3)} %`;
 }
+
+/**
+ * holds returns why a paused probe keeps its result: "paused", or the state that a user has forced. A summary
+ * has it in its gate.
+ * @param {any} p
+ */
+export function holds(p) {
+  const gate = String(p.gate ?? "");
+  if (/^(forced up|forced down|drained)$/.test(gate)) return gate;
+  return p.forced === "up" || p.forced === "down" ? `forced ${p.forced}` : p.forced === "drained" ? "drained" : "paused";
+}

@@ -11,13 +11,35 @@ import (
 
 // Pause stops attempts until [Worker.Resume]. The decided result stays. The attempt under way is cancelled
 // and not counted.
-func (w *Worker) Pause() {
+func (w *Worker) Pause() { w.Force(worker.Open) }
+
+// Force is Pause with the result of a gate, until the pause ends or [Worker.Force] is called again. Then the
+// decided result is again the one of before. The gate [worker.Open] has no result: it pauses only.
+func (w *Worker) Force(gate worker.Gate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.paused {
 		w.paused = true
 		w.invalidateLocked()
 	}
+	w.forceLocked(gate)
+}
+
+// forceLocked replaces the forced result, and makes w tick now, so that observers get the gate.
+func (w *Worker) forceLocked(gate worker.Gate) {
+	if w.stopped || w.forced == gate {
+		return
+	}
+	w.forced = gate
+	if w.stored {
+		shown, ok := gate.Forced()
+		if !ok {
+			shown = w.decided
+		}
+		seam.Reveal(w.cache()).Set(w.id, shown, w.claimer(), results.Cause{Reason: results.Forced}, false)
+	}
+	w.begun = true
+	w.triggerLocked()
 }
 
 // Resume ends a pause, and makes w tick now as [Worker.Trigger] does.
@@ -26,6 +48,7 @@ func (w *Worker) Resume() {
 	defer w.mu.Unlock()
 	if w.paused {
 		w.paused, w.begun = false, true
+		w.forceLocked(worker.Open)
 		w.triggerLocked()
 	}
 }
@@ -62,6 +85,7 @@ func (w *Worker) Update(c Change) (changed bool) {
 	before, after := w.setup.spec.Value(), next.spec.Value()
 	other := !c.KeepAttempt || next.target != w.setup.target || after.Timeout != before.Timeout
 	sooner := after.InitialDelay < before.InitialDelay && w.gateLocked(now, state) == worker.InitialDelay
+	period := w.periodLocked()
 	if !c.KeepRun {
 		w.newRunLocked()
 	}
@@ -70,12 +94,10 @@ func (w *Worker) Update(c Change) (changed bool) {
 		w.run.hold = false
 	}
 	w.awakenLocked()
-	if period := next.period(); period != w.setup.period() {
-		last := w.due - int64(w.step)
-		w.step, w.phase = period, 0
-		w.due = max(last+int64(w.step), w.shared.schedule.since(now))
-	}
 	w.setup, w.loggedPanics = next, w.loggedPanics&^(handlerCallback|describerCallback)
+	if w.periodLocked() != period {
+		w.repaceLocked(now)
+	}
 	if sooner {
 		w.delayEndsLocked(state)
 	}

@@ -16,7 +16,8 @@ import (
 // See RATIONALE.md, "Why do some workers not tick at all?"
 func staysClosed(g worker.Gate) bool {
 	switch g {
-	case worker.NoStatus, worker.NoContainer, worker.OnHold, worker.NotRunning, worker.NotStarted, worker.Started, worker.Paused:
+	case worker.NoStatus, worker.NoContainer, worker.OnHold, worker.NotRunning, worker.ForcedUp, worker.ForcedDown, worker.Drained,
+		worker.NotStarted, worker.Started, worker.Paused:
 		return true
 	default:
 		return false
@@ -44,6 +45,8 @@ func (w *Worker) gateLocked(now time.Time, s *worker.State) worker.Gate {
 		return worker.Started
 	case !s.Started && w.kind != probe.Startup:
 		return worker.NotStarted
+	case w.paused && w.forced != worker.Open:
+		return w.forced
 	case w.paused:
 		return worker.Paused
 	case w.abandoned:
@@ -86,7 +89,7 @@ func (w *Worker) delayEndsLocked(s *worker.State) {
 	now := time.Now()
 	end := w.shared.schedule.since(now) + int64(max(w.delayLeftLocked(now, s), 0))
 	if end < w.due && (w.shared.ContainerScoped || !w.shared.Compat.Has(probe.CompatLateStart)) {
-		w.due, w.step, w.phase = end, w.setup.period(), 0
+		w.due, w.step, w.phase = end, w.periodLocked(), 0
 	}
 }
 

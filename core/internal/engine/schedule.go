@@ -114,6 +114,7 @@ type runner struct {
 	lasting   *worker.State // state of the current tick if its gate stays closed, else nil
 	delayed   *worker.State // state of the current tick if its gate is the initial delay, else nil
 	triggered bool          // the current tick was triggered
+	period    time.Duration // that the due time after the current tick was computed with
 	more      bool          // schedule the worker again
 	next      moment        // when the worker is due after the tick
 

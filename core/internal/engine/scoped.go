@@ -52,7 +52,7 @@ func (w *Worker) endScopedTickLocked(r *runner) (begins bool) {
 
 // restartLocked restarts the schedule of w now.
 func (w *Worker) restartLocked() {
-	w.due, w.step, w.phase = w.shared.schedule.since(time.Now()), w.setup.period(), 0
+	w.due, w.step, w.phase = w.shared.schedule.since(time.Now()), w.periodLocked(), 0
 }
 
 // followLocked makes the task call [Worker.Wake] at its next state, and returns the present state.

@@ -59,7 +59,7 @@ func (w *Worker) targetIn(s *worker.State) (target string) {
 // windowLocked returns the window of periodic ticks.
 func (w *Worker) windowLocked() time.Duration {
 	s := w.shared.schedule
-	return time.Duration(s.window(s.size(w.setup.period())))
+	return time.Duration(s.window(s.size(w.periodLocked())))
 }
 
 // nextLocked returns when the next periodic tick is due.
@@ -78,7 +78,7 @@ func (w *Worker) decidedLocked() results.Result {
 	if id == "" {
 		id = task.PriorID
 		if by := seam.Reveal(w.cache()).Claimant(id); by != nil && by != w.claimer() {
-			return worker.InitialResult(w.kind)
+			return w.initialLocked()
 		}
 	}
 	r, _ := w.cached(id)

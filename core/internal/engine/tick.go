@@ -253,14 +253,14 @@ func (w *Worker) record(by *runner, in *inputs, t *worker.Tick) (r recorded, min
 		r.skip = worker.SkipPanic
 	case current:
 		r.counts = true
-		w.countLocked(t)
+		w.countLocked(by, t)
 		w.handlerCounted = w.handlerCounted || t.Counted && !by.outdated
 	}
 	return r, true
 }
 
-// countLocked counts the result of a tick, and sets the fields of t that depend on it.
-func (w *Worker) countLocked(t *worker.Tick) {
+// countLocked counts the result of a tick of the runner by, and sets the fields of t that depend on it.
+func (w *Worker) countLocked(by *runner, t *worker.Tick) {
 	w.lastResult = t.Outcome.Result
 	t.Before, t.RunBefore = w.decided, w.run.length
 	if spec := w.setup.spec.Value(); t.Err == nil || w.countsAsFailure(spec, t.Err) {
@@ -279,6 +279,7 @@ func (w *Worker) countLocked(t *worker.Tick) {
 			}
 		}
 	}
+	w.followPeriodLocked(by)
 	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.nextLocked(t.End)
 	t.After = w.decided
 }

@@ -11,6 +11,7 @@
 //   - prefetch.go, prefetch_asm.go, prefetch_other.go: load the memory of the next worker early
 //   - context.go: the context of an attempt
 //   - callback.go: panics of functions of other packages
+//   - period.go: the present period, and its jitter
 //   - overdue.go: handlers that do not return
 //   - quarantine.go: handlers that have suspended attempts
 //   - observer.go: the observers of a worker, and traces
@@ -29,7 +30,6 @@ package engine
 import (
 	"cmp"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -116,11 +116,9 @@ const maxDuration = time.Duration(1 << 61)
 
 func (s *Setup) compact() setup {
 	spec := s.Spec
-	spec.Period = min(spec.Period, maxDuration)
+	spec.Period, spec.UnhealthyPeriod = min(spec.Period, maxDuration), min(spec.UnhealthyPeriod, maxDuration)
 	return setup{unique.Make(spec), unique.Make(s.Target), s.Handler, s.Name}
 }
-
-func (s *setup) period() time.Duration { return s.spec.Value().Period }
 
 // targetFor returns the target for a pod with the given IP.
 func (s *setup) targetFor(podIP string) probe.Target {
@@ -184,6 +182,7 @@ type Worker struct {
 	decided        results.Result // of the container
 	lastResult     probe.Result   // of the last tick's outcome
 	gate           worker.Gate    // last gate reported to observers; owned by the tick
+	forced         worker.Gate    // gate of a forced result; Open without one
 	stored         bool           // decided is in the cache
 	initial        bool           // decided is the initial result
 	adopted        bool           // run and decided belong to id
@@ -216,8 +215,8 @@ func New(shared *Shared, cfg Config) *Worker {
 func (w *Worker) Init(shared *Shared, cfg Config) {
 	w.shared, w.shard, w.kind = shared, shared.init().shard(), cfg.Kind
 	w.setup, w.due, w.phase, w.paused = cfg.compact(), int64(min(cfg.Delay, maxDuration)), min(cfg.Phase, maxDuration), cfg.Paused
-	w.step = w.setup.period()
 	w.run = run{last: results.Success}
+	w.step = w.periodLocked()
 	w.task.Store(cfg.Task)
 	w.scheduled.Store(never)
 	w.observer.addFirst(cfg.Observer, cfg.Owner)
@@ -256,7 +255,12 @@ func (w *Worker) Info() worker.Info {
 }
 
 func (w *Worker) infoLocked() worker.Info {
-	return worker.Info{Subject: w.task.Load().Subject, Kind: w.kind, Handler: w.setup.name}
+	task := w.task.Load()
+	info := worker.Info{Subject: task.Subject, Kind: w.kind, Handler: w.setup.name}
+	if task.PriorID == "" { // otherwise an earlier result may be known
+		info.Initial = w.setup.spec.Value().Initial
+	}
+	return info
 }
 
 // Kind returns the kind of the probe.
@@ -319,12 +323,12 @@ func (w *Worker) begin(r *runner, now time.Time, slot moment) (due time.Time, lo
 	}
 	w.prefetchLocked()
 	w.scheduled.Store(never)
-	w.ticking = true
+	w.ticking, r.period = true, w.periodLocked()
 	r.again, r.outdated, w.redo = w.redo, false, false
 	at, schedule := w.due, w.shared.schedule
 	if r.triggered = w.triggered && w.begun; r.triggered { // a triggered tick restarts the period
 		w.triggered = false
-		at, w.step, w.phase = schedule.since(now), w.setup.period(), 0
+		at, w.step, w.phase = schedule.since(now), w.variedLocked(), 0
 		w.due = at + int64(w.step)
 	} else {
 		w.begun = true
@@ -336,26 +340,14 @@ func (w *Worker) begin(r *runner, now time.Time, slot moment) (due time.Time, lo
 // advanceLocked moves due to the first multiple of the period after now, like a [time.Ticker]: one of the
 // missed ticks runs late, and the others are lost.
 func (w *Worker) advanceLocked(now int64) (lost int) {
-	period := w.setup.period()
-	w.step, w.phase = cmp.Or(w.phase, period), 0
+	period := w.periodLocked()
+	w.step, w.phase = cmp.Or(w.phase, w.variedLocked()), 0
 	w.due += int64(w.step)
 	if late := now - w.due; late >= 0 {
 		lost, w.step = int(late/int64(period))+1, period
 		w.due += int64(lost) * int64(period)
 	}
 	return lost
-}
-
-// Vary makes the time from the next due time to the one after it longer or shorter than the period, by a
-// random part of at most share periods. It is never shorter than the timeout.
-func (w *Worker) Vary(share float64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	spec := w.setup.spec.Value()
-	least := max(spec.Timeout, time.Millisecond)
-	if most := min(time.Duration(share*float64(spec.Period)), spec.Period-least); most > 0 {
-		w.phase = spec.Period - most + rand.N(2*most+1)
-	}
 }
 
 // finish ends a tick. It sets r.next to the next due time, or to never if w has ended or sleeps.
@@ -401,6 +393,7 @@ func (w *Worker) endTick(r *runner, more bool) (next moment, stopped, ended bool
 		return never, true, ended
 	}
 	w.ticking = false
+	w.followPeriodLocked(r)
 	atOnce := w.triggered && w.begun
 	switch {
 	case atOnce:
@@ -451,7 +444,7 @@ func (w *Worker) awakenLocked() (was bool) {
 		next = min(next, now+int64(longestWait))
 	}
 	if next != w.due {
-		w.due, w.step = next, w.setup.period()
+		w.due, w.step = next, w.periodLocked()
 	}
 	return true
 }
@@ -462,7 +455,7 @@ func (w *Worker) nextDueLocked(now int64) (due int64) {
 	if late < 0 {
 		return w.due
 	}
-	period := int64(w.setup.period())
+	period := int64(w.periodLocked())
 	return w.due + (late/period+1)*period
 }
 
@@ -510,7 +503,7 @@ func (w *Worker) armDueLocked() {
 
 // nextMomentLocked returns the moment of the next periodic tick.
 func (w *Worker) nextMomentLocked() moment {
-	return momentOf(w.due, w.shared.schedule.size(w.setup.period()))
+	return momentOf(w.due, w.shared.schedule.size(w.periodLocked()))
 }
 
 // moment returns the moment that w is scheduled for.
@@ -655,7 +648,7 @@ func (w *Worker) cache() *results.Cache { return w.shared.Results[w.kind] }
 func (w *Worker) adoptLocked(s *worker.State) (adopted bool) {
 	w.run.hold, w.probed = false, false
 	if w.claimLocked(s.ContainerID) != nil {
-		w.decided, w.stored = worker.InitialResult(w.kind), false
+		w.decided, w.stored = w.initialLocked(), false
 		return false
 	}
 	task := w.task.Load()
@@ -672,16 +665,16 @@ func (w *Worker) adoptLocked(s *worker.State) (adopted bool) {
 	seedsStarted := task.Sidecar && w.kind == probe.Startup && s.Started // kubernetes#136910
 	switch {
 	case compat.Has(probe.CompatStatusOnRestart):
-		w.decideLocked(worker.InitialResult(w.kind), initial)
+		w.decideLocked(w.initialLocked(), initial)
 	case compat.Has(probe.CompatSeedStaleStarted):
 		if seedsStarted {
 			w.decideLocked(results.Success, initial)
 		}
 		if !inherits {
-			w.decideLocked(worker.InitialResult(w.kind), initial)
+			w.decideLocked(w.initialLocked(), initial)
 		}
 	case !inherits:
-		w.decideLocked(worker.InitialResult(w.kind), initial)
+		w.decideLocked(w.initialLocked(), initial)
 	case seedsStarted:
 		w.decideLocked(results.Success, initial)
 	}
@@ -703,6 +696,9 @@ func (w *Worker) decideLocked(r results.Result, why results.Cause) {
 // result.
 func (w *Worker) storeLocked(r results.Result, why results.Cause, again bool) {
 	w.decided, w.stored, w.initial = r, true, why.Reason == results.Initial
+	if forced, ok := w.forced.Forced(); ok && why.Reason != results.NotRunning {
+		r, why, again = forced, results.Cause{Reason: results.Forced}, false
+	}
 	seam.Reveal(w.cache()).Set(w.id, r, w.claimer(), why, again)
 }
 
@@ -711,5 +707,17 @@ func (w *Worker) cached(id string) (r results.Result, ok bool) {
 	if r, ok = w.cache().Get(id); ok {
 		return r, true
 	}
-	return worker.InitialResult(w.kind), false
+	return w.initialLocked(), false
+}
+
+// initialLocked returns the decided result of a container before its first probe.
+func (w *Worker) initialLocked() results.Result {
+	switch w.setup.spec.Value().Initial {
+	case probe.Success:
+		return results.Success
+	case probe.Failure:
+		return results.Failure
+	default:
+		return worker.InitialResult(w.kind)
+	}
 }

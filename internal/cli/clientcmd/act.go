@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +31,10 @@ var (
 		"resume", "End a pause of probes", "Resume ends a pause.",
 		"resumed", (*client.Client).Resume,
 	}
+	unforce = action{
+		"unforce", "End a forced state of probes", "Unforce ends a forced state, or a pause: the probes run an attempt now.",
+		"resumed", (*client.Client).Resume,
+	}
 )
 
 // newPause returns the command pause.
@@ -38,7 +44,7 @@ func newPause(env *command.Env) *cobra.Command {
 	c := newAction(env, action{
 		"pause", "Stop the attempts of probes",
 		"Pause stops the attempts of probes for the time of --for, or until they are resumed. A paused probe\n" +
-			"keeps its result. A probe that is paused already gets the new time and reason. A pause ends with the\nagent.",
+			"keeps its result. A probe that is paused already gets the new time and reason. Without\n--state-dir of the agent a pause ends with it.",
 		"paused",
 		func(c *client.Client, ctx context.Context, probe client.Filter) ([]api.ProbeStatus, error) {
 			if length > 0 {
@@ -48,16 +54,59 @@ func newPause(env *command.Env) *cobra.Command {
 		},
 	})
 	c.Example += "\n  prober pause shop --for 10m --reason 'the database moves'"
-	c.Flags().DurationVar(&length, "for", 0, "end the pause after this time, such as 10m; 0 for no end")
-	c.Flags().StringVar(&asked.Reason, "reason", "", "reason for the pause, shown with the probe")
+	addPauseFlags(c, "the pause", &length, &asked.Reason)
+	return c
+}
+
+// addPauseFlags adds the flags of a pause or a forced state.
+func addPauseFlags(c *cobra.Command, what string, length *time.Duration, reason *string) {
+	c.Flags().DurationVar(length, "for", 0, "end "+what+" after this time, such as 10m; 0 for no end")
+	c.Flags().StringVar(reason, "reason", "", "reason for "+what+", shown with the probe")
 	c.PreRunE = func(*cobra.Command, []string) error {
-		if length < 0 || length > 0 && length < time.Second {
-			return command.Usage("", "--for %v: must be at least 1s, or 0", length)
+		if *length < 0 || *length > 0 && *length < time.Second {
+			return command.Usage("", "--for %v: must be at least 1s, or 0", *length)
 		}
 		return nil
 	}
+}
+
+// newForce returns the command force.
+func newForce(env *command.Env) *cobra.Command {
+	var length time.Duration
+	var asked api.ForceRequest
+	c := newAction(env, action{
+		"force", "Give readiness probes a state",
+		"Force stops the attempts of readiness probes and gives them a state, for the time of --for, or until\n" +
+			"prober unforce: up is a success, and down a failure. A drained probe keeps its state with the result\n" +
+			"failure, and endpoints go by their other checks. No receiver gets a message.",
+		"forced",
+		func(c *client.Client, ctx context.Context, probe client.Filter) ([]api.ProbeStatus, error) {
+			if length > 0 {
+				asked.For = length.String()
+			}
+			return c.Force(ctx, probe, asked)
+		},
+	})
+	c.Use, c.Args = "force POD[/CONTAINER] up|down|drained", cobra.ExactArgs(2)
+	c.Example = "  prober force shop down --for 2h --reason 'the database moves'\n  prober force shop/web drained"
+	run, complete := c.RunE, c.ValidArgsFunction
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if asked.State = args[1]; !slices.Contains(forcedStates, asked.State) {
+			return command.Usage("", "%q must be one of %s", asked.State, strings.Join(forcedStates, ", "))
+		}
+		return run(cmd, []string{args[0], "readiness"})
+	}
+	c.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return forcedStates, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, word)
+	}
+	addPauseFlags(c, "the forced state", &length, &asked.Reason)
 	return c
 }
+
+var forcedStates = []string{"up", "down", "drained"}
 
 func newAction(env *command.Env, a action) *cobra.Command {
 	return aboutProbes(env, &cobra.Command{

@@ -84,7 +84,11 @@ func describeChecks(out io.Writer, e *api.Endpoint) error {
 	fmt.Fprintf(out, "\nChecks (%s must pass):\n", line(e.Rule))
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	for _, check := range e.Checks {
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", line(check.Name), check.State, line(check.Cause))
+		state := check.State
+		if check.Drained {
+			state += " (drained)"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", line(check.Name), state, line(check.Cause))
 	}
 	for _, name := range e.Missing {
 		fmt.Fprintf(w, "  %s\tmissing\tit has no probe\n", line(name))
@@ -131,13 +135,16 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	field("Decided", fmt.Sprintf("%s (%s)", line(p.Result), runText(p)))
 	field("Gate", line(p.Activity(time.RFC3339, time.Local)))
 	if p.PausedBy != "" {
-		field("Paused by", line(p.PausedBy))
+		by := "Paused by"
+		if p.Forced != "" {
+			by = "Forced by"
+		}
+		field(by, line(p.PausedBy))
 	}
 	if !p.PausedUntil.IsZero() {
 		field("Resumes", "in "+max(time.Until(p.PausedUntil), 0).Round(time.Second).String())
 	}
-	field("Spec", fmt.Sprintf("every %s, timeout %s, %d to succeed, %d to fail, initial delay %s",
-		line(p.Spec.Period), line(p.Spec.Timeout), p.Spec.SuccessThreshold, p.Spec.FailureThreshold, line(p.Spec.InitialDelay)))
+	field("Spec", specText(&p.Spec))
 	if !p.Next.IsZero() {
 		field("Next", "in "+max(time.Until(p.Next), 0).Round(100*time.Millisecond).String())
 	}
@@ -163,6 +170,22 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 		}
 	}
 	return w.Flush()
+}
+
+// specText describes the spec of a probe.
+func specText(s *api.SpecStatus) string {
+	text := fmt.Sprintf("every %s, timeout %s, %d to succeed, %d to fail, initial delay %s",
+		line(s.Period), line(s.Timeout), s.SuccessThreshold, s.FailureThreshold, line(s.InitialDelay))
+	if s.UnhealthyPeriod != "" {
+		text += ", every " + line(s.UnhealthyPeriod) + " while unhealthy"
+	}
+	if s.Jitter != 0 {
+		text += fmt.Sprintf(", jitter %.3g%%", 100*s.Jitter)
+	}
+	if s.InitialState != "" {
+		text += ", initially " + line(s.InitialState)
+	}
+	return text
 }
 
 // runText describes the run of equal results: its length, and the threshold for a decided result.

@@ -254,7 +254,7 @@ func listEndpoints(ctx context.Context, c *client.Client, s *selection) ([]item,
 		}
 		items = append(items, item{
 			name: e.Name, also: []string{e.Namespace + "/" + e.Name}, namespace: e.Namespace, object: e,
-			cells: []string{e.Name, e.Type, e.State, age, passing, e.Rule, strings.Join(e.DependsOn, ", "), report, due, e.Cause},
+			cells: []string{e.Name, e.Type, e.Word(), age, passing, e.Rule, strings.Join(e.DependsOn, ", "), report, due, e.Cause},
 		})
 	}
 	return items, err
