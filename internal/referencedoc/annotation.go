@@ -24,6 +24,10 @@ var probeFields = []field{
 	{"plugin.target.port", "number, or name of a port of the container", ""},
 	{"plugin.target.unix", "path of a unix socket, in place of host and port", ""},
 	{"plugin.config", "configuration by the plugin's own schema: `prober plugin inspect` shows it. Strings may refer to [secrets](secure/secrets.md)", "`{}`"},
+	{"all", "checks that must all succeed, by name, in place of a handler: see [Several checks](#several-checks)", ""},
+	{"any", "checks of which one must succeed", ""},
+	{"atLeast.min", "sum of the weights of the checks that must succeed", ""},
+	{"atLeast.of", "checks by name. Each may have a `weight` from 1 to 1000, by default 1", ""},
 	{"initialDelay", "time from the start of the container to the first attempt", ""},
 	{"period", "time between two ticks, at least `10ms`; with `prober node` at least [`kubernetes.minPeriod`](prober-yaml.md#kubernetes)", ""},
 	{"timeout", "time limit of an attempt, at least `10ms`", ""},
@@ -67,17 +71,29 @@ func annotationPage() (string, error) {
 		"A probe there takes the place of the container's own probe of that kind.\n\n" +
 		"```yaml\napiVersion: v1\nkind: Pod\nmetadata:\n  name: shop\n  annotations:\n    prober.dev/probes: |\n      web:\n        readiness:\n          httpGet: {path: /ready, port: 8080}\n          period: 500ms\n          timeout: 200ms\n" +
 		"spec:\n  containers:\n  - name: web\n    command: [shop]\n```\n\n" +
-		"A probe has one of `httpGet`, `tcpSocket`, `grpc`, `exec` and `plugin`.\n\n| field | default | meaning |\n|---|---|---|\n")
+		"A probe has one of `httpGet`, `tcpSocket`, `grpc`, `exec` and `plugin`, or several checks.\n\n| field | default | meaning |\n|---|---|---|\n")
 	for _, f := range probeFields {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.path, cmp.Or(f.value, defaults[f.path]), f.text)
 	}
 	b.WriteString("\nA field that is not listed, or that is given twice, is an error with its path. The other probes of the pod run.\n\n" +
+		severalChecksText +
 		"## Other annotations of a pod\n\n| annotation | read by | values | meaning |\n|---|---|---|---|\n")
 	for _, a := range annotations {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", a.name, a.reader, a.values, a.text)
 	}
 	return b.String(), nil
 }
+
+// severalChecksText is the section about checks that one probe combines.
+const severalChecksText = "## Several checks\n" +
+	"A probe may combine up to 16 checks, each with a name and a handler:\n\n" +
+	"```yaml\napiVersion: v1\nkind: Pod\nmetadata:\n  name: shop\n  annotations:\n    prober.dev/probes: |\n      web:\n        readiness:\n          all:\n" +
+	"            page: {httpGet: {path: /ready, port: 8080}}\n            cache: {tcpSocket: {port: 6379}}\n          period: 5s\n" +
+	"        liveness:\n          atLeast:\n            min: 2\n            of:\n              page: {httpGet: {path: /live, port: 8080}, weight: 2}\n              admin: {tcpSocket: {port: 9090}}\n" +
+	"spec:\n  containers:\n  - name: web\n    command: [shop]\n```\n\n" +
+	"Every attempt makes all checks at once, and waits for all of them within the one `timeout`. It has one result, by the rules of [endpoints](probe/several-checks.md#choose-how-checks-count): thresholds, period and policies are those of the probe.\n" +
+	"The output names the checks that decide, `prober explain` shows the attempt of each, and metrics of a plugin have the label `check`. The handler of the probe is called `checks`.\n\n" +
+	"If the result depends on a check that ended in an error, the attempt is an error and is retried. In [`prober node`](kubernetes/_index.md) each check is a probe for the policy of targets, and counts for `maxRate`; one refused check refuses the probe. `prober sidecar` and targets of prober.yaml have no such probes.\n\n"
 
 // specDefaults returns the defaults of the fields that set a spec.
 func specDefaults(s probe.Spec) map[string]string {

@@ -32,6 +32,11 @@ var refusedProbes = []string{
 	`"liveness":{"plugin":{"name":"http","config":{"Host":"127.0.0.1","port":80,"path":"/V"}},"period":"1s"}`,
 	`"liveness":{"exec":{"command":["V"]},"period":"1s"}`,
 	`"readiness":{"grpc":{"port":80,"service":"V"},"period":"20ms"}`,
+	`"readiness":{"all":{"a":{"tcpSocket":{"port":1}},"b":{"httpGet":{"host":"10.96.0.1","port":80,"path":"/V"}}},"period":"1s"}`,
+	`"liveness":{"any":{"a":{"tcpSocket":{"port":1}},"b":{"plugin":{"name":"redis","target":{"unix":"/run/containerd/containerd.sock"},"config":{"x":"V"}}}},"period":"1s"}`,
+	`"readiness":{"atLeast":{"min":1,"of":{"V":{"tcpSocket":{"port":1}},"b":{"exec":{"command":["V"]}}}},"period":"1s"}`,
+	`"readiness":{"all":{"a":{"tcpSocket":{"port":1}},"b":{"plugin":{"name":"http","config":{"host":"127.0.0.1","port":80,"path":"/V"}}}},"period":"1s"}`,
+	`"readiness":{"all":{"a":{"tcpSocket":{"port":1}},"b":{"tcpSocket":{"port":2}}},"period":"20ms"}`,
 }
 
 // policyValues are contents of a JSON string. For most of them, JSON and YAML parsers differ: one refuses the text, or

@@ -60,6 +60,32 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+func TestTimeoutSuspendedTwice(t *testing.T) {
+	bubble(t, "the timeout begins when the last part of the handler is ready", func(t *testing.T) {
+		r := newRig(t, probe.Liveness)
+		r.cfg.Spec.Timeout = time.Second
+		r.cfg.Handler = probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+			first, _ := probe.SuspendTimeout(ctx)
+			time.Sleep(300 * time.Millisecond)
+			second, ok := probe.SuspendTimeout(ctx)
+			first()
+			first()
+			if !ok || sleep(ctx, 2*time.Second) != nil {
+				t.Error("the timeout runs while one part is suspended")
+			}
+			second()
+			if deadline, _ := ctx.Deadline(); time.Until(deadline) != time.Second {
+				t.Errorf("%v are left", time.Until(deadline))
+			}
+			return probe.Outcome{Result: probe.Success}, nil
+		})
+		r.run().wait(2400 * time.Millisecond)
+		if tick := r.lastTick(); tick.Outcome.Result != probe.Success || tick.Deferred != 2300*time.Millisecond {
+			t.Errorf("%+v", tick)
+		}
+	})
+}
+
 func TestSuspendedTimeout(t *testing.T) {
 	for name, asked := range map[string]bool{"no timer": false, "timer runs": true} {
 		bubble(t, name+"/success after the timeout is a success", func(t *testing.T) {

@@ -193,7 +193,7 @@ func (c *CheckTTL) SetStatus(status, output string) string {
 // processChecks combines the checks of a service, and of its node, with the rule that needs every check.
 func (c *CheckAlias) processChecks(all []*structs.HealthCheck, exists CheckIfServiceIDExists) {
 	found := false
-	var votes []endpoint.Vote
+	var parts []endpoint.Part
 	texts := make(map[states.State]string)
 	for _, chk := range all {
 		matches := c.ServiceID.Matches(chk.CompoundServiceID())
@@ -203,14 +203,14 @@ func (c *CheckAlias) processChecks(all []*structs.HealthCheck, exists CheckIfSer
 		found = found || matches
 		state := map[string]states.State{api.HealthCritical: states.Failure, api.HealthWarning: states.Warning}[chk.Status]
 		state = cmp.Or(state, states.Success)
-		votes = append(votes, endpoint.Vote{State: state, Weight: 1})
+		parts = append(parts, endpoint.Part{Name: chk.Name, State: state})
 		texts[state] = fmt.Sprintf("Aliased check %q failing: %s", chk.Name, chk.Output)
 	}
 	if !found && !exists(&c.ServiceID) {
 		c.Notify.UpdateCheck(c.CheckID, api.HealthCritical, fmt.Sprintf("Service %s could not be found on node %s", c.ServiceID.ID, c.Node))
 		return
 	}
-	switch state := (endpoint.Rule{}).Combine(votes); state {
+	switch state := (endpoint.Rule{}).Decide(parts).State; state {
 	case states.Failure:
 		c.Notify.UpdateCheck(c.CheckID, api.HealthCritical, texts[state])
 	case states.Warning:
