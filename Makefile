@@ -8,10 +8,12 @@ FUZZTIME    ?= 30s
 BENCH       ?= .
 BENCHCOUNT  ?= 1
 ORACLECOUNT ?= 2000
-# The duration of a soak, its number of probes, and the number of kills afterwards.
+# The duration of a soak, its number of probes, the number of kills afterwards, and the number of ticks of an agent
+# with 1,000 targets after them: a day at 10 s has 8,640,000.
 DURATION    ?= 10m
 PROBES      ?= 20000
 KILLS       ?= 100
+DAYTICKS    ?= 0
 # Releases of the kubelet that test-oracle compares with, besides the release that test/oracle requires.
 RELEASES    ?= 1.35 1.37
 # The number of scenarios for each of RELEASES.
@@ -187,7 +189,7 @@ verify: ## the checks that take too long for CI, or those in VERIFY; writes the 
 
 .PHONY: soak
 soak: build bin/soak ## bin/prober with PROBES probes for DURATION, with changes and faults; then KILLS kills; needs Linux
-	bin/soak -duration=$(DURATION) -probes=$(PROBES) -kills=$(KILLS)
+	bin/soak -duration=$(DURATION) -probes=$(PROBES) -kills=$(KILLS) -day=$(DAYTICKS)
 
 .PHONY: bin/soak
 bin/soak:
