@@ -103,8 +103,8 @@ func (a *agent) live(ctx context.Context, ticks int, r *report) (sizes []size, l
 		done := last.lag.total() / float64(ticks)
 		if done*dayPoints >= float64(next) {
 			next++
-			r.add(fmt.Sprintf("%3.0f %% of the ticks", done*100), "rss %s, anonymous %s, heap %s, stacks %s, %.0f goroutines, %.0f descriptors",
-				mib(s.rss), mib(s.anonymous), mib(s.heap), mib(s.stacks), s.goroutines, s.fds)
+			fmt.Printf("%8v  %3.0f %% of the ticks, rss %s, anonymous %s, heap %s, stacks %s, %.0f goroutines, %.0f descriptors\n",
+				time.Since(r.begin).Round(time.Second), done*100, mib(s.rss), mib(s.anonymous), mib(s.heap), mib(s.stacks), s.goroutines, s.fds)
 		}
 		if done >= 1 {
 			cancel()
