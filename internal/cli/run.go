@@ -170,6 +170,10 @@ func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	if _, set := env.LookupEnv("GOGC"); !set {
 		defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent))
 	}
+	if !o.Profiling { // only /debug/pprof reads the samples of allocations, which take 2 MB
+		defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
+		runtime.MemProfileRate = 0
+	}
 	settle := time.AfterFunc(settleAfter, footprint.Settle)
 	defer settle.Stop()
 	// If the reader of the log has gone, writes fail and the agent keeps running. SIGPIPE stays handled,

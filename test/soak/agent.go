@@ -246,33 +246,44 @@ func (a *agent) act(probe, action string) error {
 
 // size is a sample of the agent's resources.
 type size struct {
-	at                                  time.Time
-	rss, heap, goroutines, fds, threads float64 // rss and heap in bytes
-	cpu                                 time.Duration
+	at                           time.Time
+	rss, anonymous, heap, stacks float64 // bytes
+	goroutines, fds, threads     float64
+	cpu                          time.Duration
 }
 
-// measure reads the resources of the agent from /proc: all but heap and goroutines.
+// addRuntime adds the resources that only the Go runtime of the agent knows.
+func (s *size) addRuntime(m scrape) {
+	s.heap, s.stacks = m.values["go_memstats_heap_inuse_bytes"], m.values["go_memstats_stack_inuse_bytes"]
+	s.goroutines = m.values["go_goroutines"]
+}
+
+// measure reads the resources of the agent from /proc: all but those of [size.addRuntime].
 func (a *agent) measure() (s size, err error) {
 	dir := fmt.Sprintf("/proc/%d/", a.cmd.Process.Pid)
 	rollup, err := os.ReadFile(dir + "smaps_rollup")
 	if err != nil {
 		return s, err
 	}
-	_, rest, _ := bytes.Cut(rollup, []byte("\nRss:"))
-	fields := bytes.Fields(rest)
-	if len(fields) == 0 {
+	rss, anonymous := kibOf(rollup, "Rss:"), kibOf(rollup, "Anonymous:")
+	if rss == 0 {
 		return s, fmt.Errorf("no Rss in smaps_rollup")
-	}
-	kib, err := strconv.ParseFloat(string(fields[0]), 64)
-	if err != nil {
-		return s, err
 	}
 	open, err := os.ReadDir(dir + "fd")
 	if err != nil {
 		return s, err
 	}
 	cpu, threads, err := processOf(a.cmd.Process.Pid)
-	return size{at: time.Now(), rss: kib * 1024, fds: float64(len(open)), threads: threads, cpu: cpu}, err
+	return size{at: time.Now(), rss: rss * 1024, anonymous: anonymous * 1024, fds: float64(len(open)), threads: threads, cpu: cpu}, err
+}
+
+// kibOf returns a number of smaps_rollup by the name of its line, or 0 if there is none.
+func kibOf(rollup []byte, name string) float64 {
+	_, rest, _ := bytes.Cut(rollup, []byte("\n"+name))
+	if fields := numbers(rest[:min(len(rest), 40)]); len(fields) > 0 {
+		return fields[0]
+	}
+	return 0
 }
 
 const hertz = 100 // USER_HZ on all platforms of Go

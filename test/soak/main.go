@@ -13,7 +13,8 @@
 // and compares the agent's metrics. watch.go measures the agent. odd.go adds pods with local processes
 // and with targets that always fail.
 //
-// The second phase is [runKills], in kill.go. The third, [runPipe], closes the pipe that an agent logs to.
+// The second phase is [runKills], in kill.go. The third, [runPipe], closes the pipe that an agent logs to. The
+// fourth, [runDay], in day.go, has the ticks of a day with 1,000 targets.
 package main
 
 import (
@@ -37,6 +38,7 @@ import (
 type options struct {
 	duration       time.Duration
 	probes, kills  int
+	day            int    // ticks
 	prober, folder string // bin/prober and bin/plugins
 	log, profile   string
 	temp           string // folder for all files of a run; not a flag
@@ -58,6 +60,7 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 10*time.Minute, "how long the agent is under load; 0 skips this phase")
 	flag.IntVar(&o.probes, "probes", 20000, "approximate number of probes of the agent")
 	flag.IntVar(&o.kills, "kills", 100, "how often an agent is killed; 0 skips this phase")
+	flag.IntVar(&o.day, "day", 0, "how many ticks an agent with 1,000 targets makes while its memory is watched: 8640000 are a day at 10 s; 0 skips this phase")
 	flag.StringVar(&o.prober, "prober", "bin/prober", "the agent")
 	flag.StringVar(&o.folder, "plugins", "bin/plugins", "folder of redis.wasm, httpjson.wasm and grpc-health.wasm")
 	flag.StringVar(&o.log, "log", "", "file for the agent's log, as far as it is read")
@@ -77,8 +80,8 @@ func main() {
 // run runs the phases, and prints the report of each. ok reports whether all checks passed. When ctx
 // ends, run still reports the current phase, and skips the phases after it.
 func (o *options) run(ctx context.Context) (ok bool, err error) {
-	if o.probes < 1 || o.probes > 500_000 || o.duration < 0 || o.kills < 0 {
-		return false, fmt.Errorf("-probes must be from 1 to 500000, -duration and -kills must not be negative")
+	if o.probes < 1 || o.probes > 500_000 || o.duration < 0 || o.kills < 0 || o.day < 0 {
+		return false, fmt.Errorf("-probes must be from 1 to 500000, -duration, -kills and -day must not be negative")
 	}
 	if _, err := os.Stat(o.prober); err != nil {
 		return false, fmt.Errorf("%w; make build", err)
@@ -96,6 +99,7 @@ func (o *options) run(ctx context.Context) (ok bool, err error) {
 		{fmt.Sprintf("%d probes for %v", o.probes, o.duration), o.duration == 0, runLoad},
 		{fmt.Sprintf("kill -9, %d times", o.kills), o.kills == 0, runKills},
 		{"the reader of the log ends", o.kills == 0, runPipe},
+		{fmt.Sprintf("%d targets for %d ticks", dayTargets, o.day), o.day == 0, runDay},
 	} {
 		if phase.skip || ctx.Err() != nil {
 			continue

@@ -34,8 +34,8 @@ type targets struct {
 	Pid   int
 }
 
-// oddTargets are the ports for the odd pods and for runKills. Their connections are not logged.
-type oddTargets struct{ HTTP, TCP, GRPC, Redis, Hang, Reset, Refuse int }
+// oddTargets are the ports for the odd pods, for runKills and, Outages, for runDay. Their connections are not logged.
+type oddTargets struct{ HTTP, TCP, GRPC, Redis, Hang, Reset, Refuse, Outages int }
 
 // entry is one entry of the log of the targets: a connection, or another event that Verdict names.
 type entry struct {
@@ -325,6 +325,7 @@ func (o *oddTargets) listen(s *server) (err error) {
 	serve(&o.Redis, func(l net.Listener) { s.serveConns(l, speakRedis) })
 	serve(&o.Hang, func(l net.Listener) { s.serveConns(l, discard) })
 	serve(&o.Reset, func(l net.Listener) { s.serveConns(l, reset) })
+	serve(&o.Outages, func(l net.Listener) { s.serveConns(l, speakOutages) })
 	serve(&o.Refuse, func(l net.Listener) { _ = l.Close() })
 	return err
 }

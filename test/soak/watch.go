@@ -26,7 +26,7 @@ func (w *world) watch(ctx context.Context) {
 			return
 		}
 		took := time.Since(begin)
-		s.heap, s.goroutines = m.values["go_memstats_heap_inuse_bytes"], m.values["go_goroutines"]
+		s.addRuntime(m)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.sizes = append(w.sizes, s)
@@ -110,15 +110,23 @@ func (w *world) checkFlat() {
 	w.mu.Lock()
 	sizes := w.sizes[len(w.sizes)/3:]
 	w.mu.Unlock()
-	if len(sizes) < 10 {
-		if w.interrupted {
-			return
-		}
-		w.report.fault("%d measurements of resources after the first third: too few", len(sizes))
+	if w.interrupted && len(sizes) < fewSizes {
+		return
+	}
+	w.report.flat(sizes, resources)
+}
+
+// fewSizes is the least number of measurements from which growth is computed.
+const fewSizes = 10
+
+// flat adds the growth of resources, and a fault for each that grows by more than its limit.
+func (r *report) flat(sizes []size, limits []growthLimit) {
+	if len(sizes) < fewSizes {
+		r.fault("%d measurements of resources: too few", len(sizes))
 		return
 	}
 	span := sizes[len(sizes)-1].at.Sub(sizes[0].at)
-	for _, g := range resources {
+	for _, g := range limits {
 		at, values := make([]float64, len(sizes)), make([]float64, len(sizes))
 		for i, s := range sizes {
 			at[i], values[i] = s.at.Sub(sizes[0].at).Seconds(), g.value(s)
@@ -126,10 +134,10 @@ func (w *world) checkFlat() {
 		growth := slope(at, values) * span.Seconds()
 		middle := median(values)
 		limit := middle*g.relative + g.absolute
-		w.report.add(g.name, "median %s, max %s; grows by %s in %v (tolerance %s)",
+		r.add(g.name, "median %s, max %s; grows by %s in %v (tolerance %s)",
 			g.format(middle), g.format(slices.Max(values)), g.format(growth), span.Round(time.Second), g.format(limit))
 		if growth > limit {
-			w.report.fault("%s grows by %s in %v, more than %s", g.name, g.format(growth), span.Round(time.Second), g.format(limit))
+			r.fault("%s grows by %s in %v, more than %s", g.name, g.format(growth), span.Round(time.Second), g.format(limit))
 		}
 	}
 }

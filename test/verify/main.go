@@ -5,7 +5,7 @@
 //	go run ./test/verify oracle fuzz
 //
 // A step is a target of the Makefile. Its output is written to a file, whose name is printed if the step
-// fails. An interrupt ends the current step, and the results of earlier steps are kept.
+// fails. The rest of its last line that begins with "figures: " is added to its result. An interrupt ends the current step, and the results of earlier steps are kept.
 package main
 
 import (
@@ -36,11 +36,12 @@ var steps = []step{
 	{"arch", "the library builds for 32 bits, riscv64 and s390x", []string{"check-arch"}},
 	{"test-arch", "the library's tests pass on 386, arm, arm64 and s390x", []string{"test-arch"}},
 	{"min", "the library's tests pass with the versions that go.mod names", []string{"check-min"}},
-	{"race", "no test of any package has a data race", []string{"test-race", "UNRACED=none", "UNRACED_TESTS=none"}},
+	{"race", "no test of any package has a data race", []string{"test-race", "UNRACED=none", "UNRACED_TESTS=^$$", "RACE_SLEEP_MS=1000"}},
 	{"oracle", "10,000 random scenarios, and 3,000 for each other release, decide as the kubelet does", []string{"test-oracle", "ORACLECOUNT=10000", "RELEASECOUNT=3000", "ORACLESEED=0"}},
 	{"mutants", "the oracle catches faults that are built into the core", []string{"test-mutants"}},
 	{"fuzz", "every fuzz target for 2 minutes finds nothing", []string{"fuzz", "FUZZTIME=2m"}},
 	{"soak", "an hour with 20,000 probes, changes and faults, and 100 kills, leaves nothing behind", []string{"soak", "DURATION=1h"}},
+	{"day", "1,000 targets with the ticks, outages and scrapes of a day at 10 s need no more memory in its last third", []string{"soak", "DURATION=0", "KILLS=0", "DAYTICKS=8640000"}},
 	{"history", "30 days of history stay within the budget", []string{"bench-history"}},
 }
 
@@ -108,6 +109,7 @@ func verify(ctx context.Context, chosen []step, keep bool) error {
 			result = "**failed**"
 			failed = append(failed, fmt.Sprintf("%s: %v, see %s", s.name, err, file))
 		}
+		result += figures(file)
 		fmt.Printf("%s: %s in %v\n", s.name, strings.Trim(result, "*"), took)
 		rows[s.name] = row(s, result, took, start, strings.TrimSpace(string(commit)))
 	}
@@ -141,6 +143,20 @@ func (s step) run(ctx context.Context, file string) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // make ends its child processes
 	cmd.WaitDelay = 10 * time.Second
 	return cmd.Run()
+}
+
+// figures returns the rest of the last line of file that begins with "figures: ", after a colon. It returns "" if there
+// is none.
+func figures(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	all := regexp.MustCompile(`(?m)^figures(: .*)$`).FindAllSubmatch(text, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return string(all[len(all)-1][1])
 }
 
 func row(s step, result string, took time.Duration, start time.Time, commit string) string {

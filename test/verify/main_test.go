@@ -76,3 +76,15 @@ func TestChooseNamesKnownSteps(t *testing.T) {
 		t.Error(got, err)
 	}
 }
+
+func TestFiguresAreOfLastLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log")
+	for text, want := range map[string]string{"a\nfigures: 1 MB\nb\nfigures: 2 MB\nc\n": ": 2 MB", "no figures: 3 MB\n": ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := figures(file); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -81,6 +81,51 @@ func BenchmarkLoad(t *testing.B) {
 	fmt.Printf("the kubelet's probes: %.3f cores in the kubelet\n", probed-rest)
 }
 
+// BenchmarkMemory prints the memory of an agent with probes of pods that do not change. With -profiles it also prints
+// where the memory is; this loads more pages of the program. It takes two minutes: use -benchtime 1x.
+func BenchmarkMemory(t *testing.B) {
+	c := bed.Up(t, bed.Node)
+	ns := c.Namespace(t)
+	createLoad(t, c, ns, false)
+	var flags []string
+	if *profiles != "" {
+		flags = []string{"--pprof"}
+	}
+	agent := c.StartAgent(t, bed.AgentConfig{Namespace: ns, Flags: flags})
+	for _, after := range []time.Duration{5 * time.Second, 20 * time.Second, *measured} { // before and after footprint.Settle
+		<-time.After(after)
+		fmt.Printf("agent, %v later: %s\n", after, memory(t, agent.PID()))
+		if *profiles != "" {
+			fmt.Println(heap(t, agent))
+		}
+	}
+	if *profiles != "" {
+		fetchProfile(t, agent, "memory", time.Second)
+	}
+}
+
+// heap returns the lines of the agent's runtime.MemStats that add up to its anonymous memory.
+func heap(t testing.TB, agent *bed.Agent) string {
+	t.Helper()
+	resp, err := socketClient(agent).Get("http://localhost/debug/pprof/heap?debug=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(line, "# "), " = ")
+		if slices.Contains([]string{"Sys", "HeapAlloc", "HeapInuse", "HeapIdle", "HeapReleased", "HeapObjects", "Stack", "MSpan", "MCache", "BuckHashSys", "GCSys", "OtherSys", "NextGC"}, name) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // createLoad creates the pods, and waits until they are ready. If kubelet is set, the kubelet probes them;
 // otherwise the agent does.
 func createLoad(t testing.TB, c *bed.Cluster, ns string, kubelet bool) {
