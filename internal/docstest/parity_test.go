@@ -28,8 +28,8 @@ const (
 )
 
 var (
-	// parityRow has the item, what it says, the releases that do otherwise, and the files.
-	parityRow = regexp.MustCompile(`^\| (\d+) \| (.*?)(?: Otherwise: ([^|]*)\.)? \| ([^|]*) \|$`)
+	// parityRow has the item or its range, what it says, the releases that do otherwise, and the files.
+	parityRow = regexp.MustCompile(`^\| (\d+(?:–\d+)?) \| (.*?)(?: Otherwise: ([^|]*)\.)? \| ([^|]*) \|$`)
 	// A test's name begins with its items, "#4 #5 removed pods"; a benchmark's has item=88.
 	itemsOfTest = regexp.MustCompile("^[\"`](?:#\\d+\\b(?: #\\d+\\b)*|\\S*\\bitem=\\d+)")
 	itemNumber  = regexp.MustCompile(`\d+`)
@@ -117,11 +117,16 @@ func TestParity(t *testing.T) {
 				want = append(want, shownByAll+strings.Join(common, ", ")+".", "")
 			}
 		case row != nil:
-			item, _ := strconv.Atoi(row[1])
-			if rows[item] {
-				t.Errorf("item %d has two rows", item)
+			item, last := itemsOfRow(row[1])
+			for i := item; i <= last; i++ {
+				if rows[i] {
+					t.Errorf("item %d has two rows", i)
+				}
+				rows[i] = true
+				if !slices.Equal(shown[i], shown[item]) || otherwise(i) != otherwise(item) {
+					t.Errorf("item %d needs a row of its own: its tests or releases differ from item %d", i, item)
+				}
 			}
-			rows[item] = true
 			own := slices.DeleteFunc(slices.Clone(shown[item]), func(file string) bool { return slices.Contains(common, file) })
 			files := strings.Join(own, ", ")
 			switch excused := strings.HasPrefix(row[4], "does not apply: "); {
@@ -168,13 +173,25 @@ func commonFiles(lines []string, shown map[int][]string) (common []string) {
 		case row == nil: // the line below the heading
 			continue
 		}
-		item, _ := strconv.Atoi(row[1])
-		if items++; items == 1 {
+		item, last := itemsOfRow(row[1])
+		if items == 0 {
 			common = slices.Clone(shown[item])
 		}
+		items += last - item + 1
 		common = slices.DeleteFunc(common, func(file string) bool { return !slices.Contains(shown[item], file) })
 	}
 	return common
+}
+
+// itemsOfRow returns the first and the last item of a row.
+func itemsOfRow(cell string) (first, last int) {
+	from, to, isRange := strings.Cut(cell, "–")
+	first, _ = strconv.Atoi(from)
+	if !isRange {
+		return first, first
+	}
+	last, _ = strconv.Atoi(to)
+	return first, last
 }
 
 // itemsInTests returns, for every item number, the test files that carry it.
