@@ -17,18 +17,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the columns of docs/kubelet-parity.md")
+var update = flag.Bool("update", false, "rewrite the generated cells of docs/kubelet-parity.md")
 
 const parityFile = "docs/kubelet-parity.md"
 
 const (
-	parityHead = "| item | behaviour | otherwise | shown by |"
+	parityHead = "| item | behaviour | shown by |"
 	// shownByAll begins the line above a table with the files that show each of its items.
 	shownByAll = "Each item is shown by "
 )
 
 var (
-	parityRow = regexp.MustCompile(`^\| (\d+) \| (.*) \| ([^|]*) \| ([^|]*) \|$`)
+	// parityRow has the item or its range, what it says, the releases that do otherwise, and the files.
+	parityRow = regexp.MustCompile(`^\| (\d+(?:–\d+)?) \| (.*?)(?: Otherwise: ([^|]*)\.)? \| ([^|]*) \|$`)
 	// A test's name begins with its items, "#4 #5 removed pods"; a benchmark's has item=88.
 	itemsOfTest = regexp.MustCompile("^[\"`](?:#\\d+\\b(?: #\\d+\\b)*|\\S*\\bitem=\\d+)")
 	itemNumber  = regexp.MustCompile(`\d+`)
@@ -52,8 +53,9 @@ var deviations = map[int]probe.Compat{
 // does; "" for none. "What remains different" says more.
 var remaining = map[int]string{224: "", 232: "", 234: "", 260: "1.37"}
 
-// releaseCell returns the releases that do not do what an item says, with their switches; "" if all do.
-func releaseCell(item int) string {
+// otherwise returns the sentence that names the releases that do not do what an item says, with their switches; ""
+// if all do.
+func otherwise(item int) string {
 	var causes []string
 	releases := make(map[string][]string)
 	for _, r := range probe.KubeletReleases() {
@@ -80,12 +82,15 @@ func releaseCell(item int) string {
 	for _, cause := range causes {
 		parts = append(parts, strings.Join(releases[cause], ", ")+": "+cause)
 	}
-	return strings.Join(parts, "; ")
+	if len(parts) == 0 {
+		return ""
+	}
+	return " Otherwise: " + strings.Join(parts, "; ") + "."
 }
 
 // TestParity holds docs/kubelet-parity.md against the tests and the profiles: every item of the
 // conformance list has a row, and the row or the line above its table names the files whose tests carry the item's
-// number, or says why there is none. A column names the releases of the kubelet that do not do the same.
+// number, or says why there is none. The row names the releases of the kubelet that do otherwise.
 func TestParity(t *testing.T) {
 	atRoot(t)
 	shown := itemsInTests(t)
@@ -112,11 +117,16 @@ func TestParity(t *testing.T) {
 				want = append(want, shownByAll+strings.Join(common, ", ")+".", "")
 			}
 		case row != nil:
-			item, _ := strconv.Atoi(row[1])
-			if rows[item] {
-				t.Errorf("item %d has two rows", item)
+			item, last := itemsOfRow(row[1])
+			for i := item; i <= last; i++ {
+				if rows[i] {
+					t.Errorf("item %d has two rows", i)
+				}
+				rows[i] = true
+				if !slices.Equal(shown[i], shown[item]) || otherwise(i) != otherwise(item) {
+					t.Errorf("item %d needs a row of its own: its tests or releases differ from item %d", i, item)
+				}
 			}
-			rows[item] = true
 			own := slices.DeleteFunc(slices.Clone(shown[item]), func(file string) bool { return slices.Contains(common, file) })
 			files := strings.Join(own, ", ")
 			switch excused := strings.HasPrefix(row[4], "does not apply: "); {
@@ -127,7 +137,7 @@ func TestParity(t *testing.T) {
 			case shown[item] == nil:
 				t.Errorf("item %d: no test carries #%d, and the row does not say why", item, item)
 			}
-			line = "| " + row[1] + " | " + row[2] + " | " + releaseCell(item) + " | " + files + " |"
+			line = "| " + row[1] + " | " + row[2] + otherwise(item) + " | " + files + " |"
 		case line == "" && i > 0 && strings.HasPrefix(lines[i-1], shownByAll):
 			continue // belongs to the line before
 		}
@@ -163,13 +173,25 @@ func commonFiles(lines []string, shown map[int][]string) (common []string) {
 		case row == nil: // the line below the heading
 			continue
 		}
-		item, _ := strconv.Atoi(row[1])
-		if items++; items == 1 {
+		item, last := itemsOfRow(row[1])
+		if items == 0 {
 			common = slices.Clone(shown[item])
 		}
+		items += last - item + 1
 		common = slices.DeleteFunc(common, func(file string) bool { return !slices.Contains(shown[item], file) })
 	}
 	return common
+}
+
+// itemsOfRow returns the first and the last item of a row.
+func itemsOfRow(cell string) (first, last int) {
+	from, to, isRange := strings.Cut(cell, "–")
+	first, _ = strconv.Atoi(from)
+	if !isRange {
+		return first, first
+	}
+	last, _ = strconv.Atoi(to)
+	return first, last
 }
 
 // itemsInTests returns, for every item number, the test files that carry it.

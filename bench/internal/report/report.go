@@ -92,21 +92,20 @@ description: What prober takes beside the code of the kubelet, with goals, limit
 What prober takes beside the kubelet's code of v1.36.3, each measurement in one run on one machine.
 Absolute times differ between machines and days; compare the ratios of one run.
 The limit is what the kernel, a protocol or a bare schedule takes for the same work.
-A verdict of a quick look or of a busy machine is not final.
 
 ` + "`" + repeat + "NAME`" + ` in the folder bench repeats a measurement, and replaces its record in bench/records.
-NAME is in the goals, and in a section if it is not its heading, with the begin and the length of the measurement.
+A section has NAME, if it is not its heading, with the begin and the length of the measurement.
 
 - A figure is the median of the rounds, with the least and the highest in parentheses if either differs by 5 % or more. A column of zeros is left out, such as "lost".
 - CPU is user and system time of the probing process, by getrusage; servers run in another process.
-- Memory is resident memory (smaps_rollup) above the same process before it had probes. "Resting" is after a forced collection.
-- An attempt of HTTP, TCP, gRPC and HTTPS makes a fresh connection to one of 200 addresses of loopback, c at a time. The subjects alternate in one process. The attempt's deadline is measured too. Goals of allocations add 4 of the context.
-- Managers alternate, each in a process of its own. A pod has two containers with probes of all three kinds; startup probes make no attempts, since the containers have started. The commands of exec probes do nothing. Metrics are on, the history is off. "prober group" is core/group, without Kubernetes: a task for each container. Its handler, and each of ` + "`million`" + `, does nothing.
-- Lag is from the due time of an attempt to its begin. The most punctual attempt of a probe counts as punctual. An attempt that has not begun 2 s after the end is lost, and later than all others. "By its schedule" assumes no due time: it is the bucket of prober_schedule_lag_seconds. Goals for lag and jitter include the window of 10 ms.
+- Memory is resident memory (smaps_rollup) above the same process before it had probes; "resting" after a forced collection.
+- An attempt of HTTP, TCP, gRPC and HTTPS makes a fresh connection to one of 200 addresses of loopback, c at a time, with its deadline. The subjects alternate in one process. Goals of allocations add 4 of the context.
+- Managers alternate, each in a process of its own, with metrics and without a history. A pod has two started containers with probes of all three kinds, so startup probes make no attempts. The commands of exec probes do nothing. "prober group" is core/group, without Kubernetes: a task for each container. Its handler, and each of ` + "`million`" + `, does nothing.
+- Lag is from the due time of an attempt to its begin; the most punctual attempt of a probe counts as punctual. An attempt that has not begun 2 s after the end is lost. "By its schedule" is the bucket of prober_schedule_lag_seconds. Goals for lag and jitter include the window of 10 ms.
 
 Not measured: cloudprober, whose module could not be fetched, and the exec of a container runtime.
 ` + "`-peer cloudprober=PATH` and `-peer blackbox_exporter=PATH`" + ` add these programs to the scenario targets.
-Elsewhere: [the status page with 10,000 probes](performance/page.md), and [` + "`prober node`" + ` on a node of Kubernetes](performance/kubernetes.md), beside the kubelet.
+Elsewhere: [the status page with 10,000 probes](performance/page.md), and [` + "`prober node`" + ` beside the kubelet](performance/kubernetes.md).
 `
 
 // writeMachines writes each machine with the commits and dates of its measurements.
@@ -131,12 +130,17 @@ func writeMachines(b *bytes.Buffer, sections []section) {
 }
 
 func writeGoals(b *bytes.Buffer, sections []section) {
-	b.WriteString("\n## Goals\n\n| NAME | goal | measured | limit | |\n|---|---|---|---|---|\n")
+	b.WriteString("\n## Goals\n\nA goal is met unless its row says otherwise.\n\n| NAME | goal | measured | limit |\n|---|---|---|---|\n")
 	for _, s := range sections {
+		name := fmt.Sprintf("[%s](#%s)", s.Name, anchor(s.Title))
 		for _, g := range s.Goals {
 			measured, verdict := s.judge(g)
+			if verdict != "met" {
+				measured = strings.TrimPrefix(measured+", "+verdict, ", ")
+			}
 			_, limit := s.value(g, s.Limit)
-			fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s | %s |\n", s.Name, anchor(s.Title), g.Text, measured, limit, verdict)
+			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, g.Text, measured, limit)
+			name = ""
 		}
 	}
 }

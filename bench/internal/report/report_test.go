@@ -72,14 +72,14 @@ func TestPage(t *testing.T) {
 	text := string(page(t)[""])
 	for _, want := range []string{
 		"\n- Model <1>, 2 processors, Linux 6, go1.26, at abc (2027-01-15)\n",
-		"| [http](#http--more) | half | 0.364 | 0.091 | met |",
-		"| a third | 0.364 | 0.091 | **not met** |",
-		"| in time | lost | 1 | **not met** |",
-		"| other |  | 10 | not measured |",
-		"| no later | 1.5; kubelet: lost | 1; kubelet: lost | met |",
-		"| as late | lost | 0.667 | **not met** |",
-		"| whole |  | 10 | **not met**: no round succeeded |",
-		"| in part | 10 | 10 | **not met**: 1 of 2 rounds failed |",
+		"| [http](#http--more) | half | 0.364 | 0.091 |",
+		"|  | a third | 0.364, **not met** | 0.091 |",
+		"| in time | lost, **not met** | 1 |",
+		"| other | not measured | 10 |",
+		"| no later | 1.5; kubelet: lost | 1; kubelet: lost |",
+		"| as late | lost, **not met** | 0.667 |",
+		"| whole | **not met**: no round succeeded | 10 |",
+		"| in part | 10, **not met**: 1 of 2 rounds failed | 10 |",
 		"\n## HTTP & more\nOne sentence.\nAnother one.\n\n`http -rounds 2`, 2027-01-15 08:00, 61 s.\n",
 		"Other programs kept 0.10 processors busy",
 		"| c | subject | CPU µs | p99 ms | ratio of CPU µs to kubelet |\n|---|---|--:|--:|--:|\n",
@@ -167,13 +167,13 @@ func TestVerdictsNameTheirDoubts(t *testing.T) {
 		other record.Number
 		want  string
 	}{
-		{"", 0, "| met |"},
-		{" -rounds 3 -seconds 5", 0, "| met |"},
-		{" -rounds 4", 0.1, "| met |"},
-		{"", 0.5, "| busy machine: met |"},
-		{" -rounds 2", 0, "| quick look: met |"},
-		{" -seconds 4", 0, "| quick look: met |"},
-		{" -probes 1000", 0.5, "| quick look: busy machine: met |"},
+		{"", 0, ""},
+		{" -rounds 3 -seconds 5", 0, ""},
+		{" -rounds 4", 0.1, ""},
+		{"", 0.5, ", busy machine: met"},
+		{" -rounds 2", 0, ", quick look: met"},
+		{" -seconds 4", 0, ", quick look: met"},
+		{" -probes 1000", 0.5, ", quick look: busy machine: met"},
 	} {
 		t.Run(fmt.Sprintf("%s other=%v", c.flags, c.other), func(t *testing.T) {
 			r.Command, r.OtherCPU = "go run ./cmd/bench"+c.flags, c.other
@@ -182,7 +182,7 @@ func TestVerdictsNameTheirDoubts(t *testing.T) {
 				t.Fatal(err)
 			}
 			files, err := report.Page(all, store)
-			if text := string(files[""]); err != nil || !strings.Contains(text, "half | 0.364 | 0.091 "+c.want) {
+			if text := string(files[""]); err != nil || !strings.Contains(text, "half | 0.364"+c.want+" | 0.091 |") {
 				t.Errorf("%v, no %q in\n%s", err, c.want, text)
 			}
 		})

@@ -19,17 +19,17 @@ var (
 // attempts returns the scenarios that compare prober's handlers with the kubelet's packages.
 func attempts() []Scenario {
 	all := []Scenario{
-		{Name: "http", Title: "HTTP", Text: "\"prober, reuse\" keeps the connection of each probe (`connection: reuse`). It is compared with the kubelet's fresh connections. The limit: a socket, connect, write, read and close by blocking system calls."},
+		{Name: "http", Title: "HTTP", Text: "\"prober, reuse\" keeps the connection of each probe (`connection: reuse`); the kubelet's are fresh. The limit: a socket, connect, write, read and close by blocking system calls."},
 		{Name: "tcp", Title: "TCP", Text: "The limit: a socket, connect and close by blocking system calls."},
 		{Name: "grpc", Title: "gRPC", Text: "The limit: the frames of one HTTP/2 call, by blocking system calls."},
 		{Name: "https", Title: "HTTPS", Text: "The certificate has an ECDSA key. The limit: the handshake of crypto/tls, and a request of one write.",
-			Why: "What keeps it from the goal: the handshake, which the kubelet's probes make too. By a profile at c = 1 it takes 76 % of an attempt: the keys of ML-KEM-768 28 %, the keys of X25519 23 %, the rest messages, the signature and system calls. " +
-				"The dial takes 8 %, the request and its response over HTTP/2 another 8 %. Resumed sessions, or no post-quantum keys, would be cheaper, but differ from the kubelet's handshake."},
+			Why: "What keeps it from the goal: the handshake, 76 % of an attempt by a profile at c = 1. The keys of ML-KEM-768 take 28 %, the keys of X25519 23 %, the rest messages, the signature and system calls. " +
+				"The dial takes 8 %, the exchange over HTTP/2 another 8 %. Resumed sessions, or no post-quantum keys, would differ from the kubelet's handshake."},
 		{
 			Name: "exec", Title: "Exec",
 			Text: "The command is /bin/true, started for the kubelet by os/exec in place of its container runtime. \"CPU\" is the probing process alone, \"child CPU\" the command. The limit: pipe, fork, exec, read and wait by system calls.",
 			Why: "What keeps it from the goal: the cost of a process start in Go. By the profile at c = 16, syscall.ForkExec takes 34 %: clone 25 %, and a pipe for the error of exec 9 %. " +
-				"The runtime's monitor takes 18 %: it wakes up some thousand times a second while threads wait in system calls. The two pipes of the output take 10 %, the end of the process (signal, waitid, kill, wait4) 14 %, thread switches 8 %. " +
+				"The runtime's monitor takes 18 %: it wakes up some thousand times a second. The two pipes of the output take 10 %, the end of the process (signal, waitid, kill, wait4) 14 %, thread switches 8 %. " +
 				"Waiting by a pidfd and the poller costs the same at c = 16, and half as much again at c = 1. A C program with 16 threads takes half.",
 		},
 	}

@@ -41,7 +41,7 @@ func folder() Scenario {
 		Name: "folder", Title: "A folder of 1,000 plugins", Rounds: 3, Seconds: 30,
 		Text: "`prober run` with 100 HTTP probes of external targets at 10 s, without and with a folder of 1,000 plugins: 900 modules of 3 MB and 100 programs of 19 MB, sparse files if unused. " +
 			"The start ends 2 s after the agent is ready; rest follows. " +
-			"The last row has 20 plugins in use, probed at 10 s: cached copies of examples/plugins/redis without its manifest. totalMemory is prober_plugin_memory_bytes.",
+			"The last row has 20 plugins in use, probed at 10 s: cached copies of examples/plugins/redis without its manifest.",
 		Columns: []Column{
 			{"start-cpu-s", "CPU s at the start"}, {"more-cpu-s", "s more"}, {"cpu-percent", "CPU % at rest"}, {"more-percent", "% more"},
 			{"rss-mb", "MB in all"}, {"more-mb", "MB more"}, {"total-mb", "MiB of totalMemory"},

@@ -69,11 +69,11 @@ func managers() []Scenario {
 		},
 		{
 			Name: "million", Title: "1,000,000 probes at 1 s", Rounds: 2, Seconds: 8,
-			Text: "The kubelet falls behind long before. " +
+			Text: "" +
 				"The groups differ by the price of metrics. " +
 				"The limit: a heap of due times for each processor, without probes. Rates of prober are attempts, two thirds of the ticks.",
 			Columns: rateColumns, Ratio: "cpu-percent", Peer: schedule.Heap, Limit: schedule.Heap,
-			Why: "What keeps it from the goals: memory. No tick finds its probe in a cache, and ticks of two processors wait for the same memory. By the profile, prefetches take 20 % of the time, since too many at once wait, the measuring device (a counter and a time a call) 16 %, the heap of due times 11 %, the history of the group 10 %, metrics 6 %, and no other function more than 4 %. " +
+			Why: "What keeps it from the goals: memory. No tick finds its probe in a cache, and two processors wait for the same memory. By the profile, prefetches take 20 % of the time, the measuring device 16 %, the heap of due times 11 %, the history of the group 10 %, metrics 6 %, no other function more than 4 %. " +
 				"Two processors are full at about 800,000 attempts a second, so a p99 of 15 ms at 667,000 needs a machine without other load.",
 			Goals: []Goal{oneCore, inTime, bySchedule, ofGroup(oneCore), ofGroup(inTime), ofGroup(bySchedule)},
 			Run:   million,

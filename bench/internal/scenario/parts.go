@@ -37,7 +37,7 @@ func series() Scenario {
 		Name: "series", Title: "Metrics of 100,000 probes", Rounds: 2,
 		Text: "The series without probes, also for 10,000. The kubelet's are its vectors of client_golang, with the label maps of its workers. Each is updated once and scraped, three times a round. " +
 			"Extra memory is the peak of a scrape above the memory before it.",
-		Why:     "What keeps it from the goal: a scrape has the decided state of each probe, and the kubelet's has not. By the profile, prober_probe_state takes a quarter of the time, the gates 3 %; without them it would be 0.04.",
+		Why:     "What keeps it from the goal: a scrape has the decided state of each probe, and the kubelet's has not. prober_probe_state takes a quarter of the time, the gates 3 %; without them it would be 0.04.",
 		Columns: []Column{{"bytes", "B a probe"}, {"update-ns", "ns an update"}, {"update-allocs", "allocations"}, {"scrape-cpu-ms", "CPU ms a scrape"}, {"scrape-extra-mb", "extra MB"}},
 		Ratio:   "scrape-cpu-ms", Peer: load.Kubelet,
 		Goals: []Goal{
@@ -173,7 +173,7 @@ func fetch(ctx context.Context, url string) error {
 func reader() Scenario {
 	return Scenario{
 		Name: "reader", Title: "A reader of results that has stopped", Rounds: 5, Seconds: 2,
-		Text:    "100,000 changes of the decided results of 10,000 containers, whose only reader has stopped for ever. A change that takes more than 2 s is lost: the kubelet's channel holds 20 updates, then blocks the probe.",
+		Text:    "100,000 changes of the decided results of 10,000 containers, whose only reader has stopped. A change that takes more than 2 s is lost: the kubelet's channel holds 20 updates, then blocks the probe.",
 		Columns: []Column{{"lost", "lost"}, {"p50-us", "p50 µs"}, {"p99-us", "p99 µs"}, {"max-us", "max µs"}},
 		Goals:   []Goal{{Text: "p99 ≤ 100 µs", Figure: "p99-us", Subject: load.Prober, AtMost: 100}},
 		Run: func(ctx context.Context, e *Env) error {

@@ -24,9 +24,9 @@ func plugins() Scenario {
 	return Scenario{
 		Name: "plugins", Title: "Plugins", Rounds: 4, Seconds: 1,
 		Text: "A check that reads its config and succeeds, with a hard deadline, one at a time, alternating in one process: guests in C and Go by isolation, and a process of go-plugin, whose own CPU is not counted. " +
-			"As in a worker, a context starts a timer only if the handler asks for it. " +
+			"" +
 			"The limit: a call of an empty function through wazero, without a deadline. A start of a cached Go guest ends when its first instance has run _initialize; wazero's is the same without prober. " +
-			"A start of a process, the median of nine, ends when the program has described itself: 19 MB, read and hashed before. Alone, the program only writes where it listens, without TLS. RATIONALE.md says where the time of a check in Go that asks a server goes. Without clang there are no guests in C.",
+			"A start of a process, the median of nine, ends when the program has described itself: 19 MB, read and hashed before. Alone, the program only writes where it listens, without TLS. RATIONALE.md says where the time of a check in Go goes. Without clang there are no guests in C.",
 		Why:     "What keeps a pooled guest in C from its goal: the clock and wazero. By the profile, five readings of the clock take 28 %, 50 ns each, three of them by the context of the attempt. The guest's code and wazero's entries and exits take 21 %, two host calls 10 %, and no other function more than 4 %.",
 		Columns: append(slices.Clone(attemptColumns), Column{"start-ms", "ms a start"}, Column{"beyond-ms", "ms beyond the process alone"}),
 		Ratio:   "p50-us", Peer: attempt.Process, Limit: attempt.Limit,

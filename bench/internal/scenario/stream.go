@@ -27,7 +27,7 @@ func stream() Scenario {
 	return Scenario{
 		Name: "stream", Title: "Ten readers of the stream of 10,000 probes", Rounds: 2, Seconds: 10,
 		Text: "`prober run` with 10,000 HTTP probes of external targets at 10 s, without and with ten readers of /api/v1/stream in another process. " +
-			"An update is late from the end of the attempt until a reader has found its fields; decoding all JSON would make the readers late. They first receive the present state of all probes (\"all probes after\"), then the newest state of each. Ticks count that end 2 s or more after they connect; one that does not reach every reader is lost.",
+			"An update is late from the end of the attempt until a reader has found its fields. Readers first receive the present state of all probes (\"all probes after\"), then the newest state of each. Ticks count that end 2 s or more after they connect; one that does not reach every reader is lost.",
 		Columns: []Column{{"present-ms", "all probes after ms"}, {"lost", "lost"}, {"p50-ms", "late p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"}, {"cpu-percent", "CPU %"}, {"rss-mb", "MB in all"}},
 		Goals: []Goal{
 			{Text: "p99 ≤ 0.5 s late", Figure: "p99-ms", Subject: proberRun, Params: param("readers", readers), AtMost: 500},

@@ -29,7 +29,7 @@ func targets() Scenario {
 		Name: "targets", Title: "1,000 HTTP targets at 1 s, end to end", Rounds: 3, Seconds: 8,
 		Text: "A manager embedded in a small program, and `prober run` with external targets. CPU and memory are of the whole process. " +
 			"Jitter is how late requests arrive at the server, by the schedule that they show; a request that does not come is later than all others. " +
-			"\"Above idle\" is without the idle process, because the kubelet's packages take much memory before any probe. " +
+			"\"Above idle\" is without the idle process. " +
 			"The limit is HTTP's at c = 1.",
 		Why:     "What keeps it from the goal: the program of 49 MB, of which 13 MB are in use (docs/size.md), and the heap's room for garbage.",
 		Columns: []Column{{"lost", "lost"}, {"cpu-us", "CPU µs a probe"}, {"p50-ms", "jitter p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"}, {"rss-mb", "MB in all"}, {"run-mb", "MB above idle"}},
