@@ -63,7 +63,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func TestTimeoutSuspendedTwice(t *testing.T) {
 	bubble(t, "the timeout begins when the last part of the handler is ready", func(t *testing.T) {
 		r := newRig(t, probe.Liveness)
-		r.cfg.Spec.Timeout = time.Second
+		r.cfg.Spec.Timeout, r.cfg.Spec.Period = time.Second, 10*time.Second
 		calls := 0
 		r.cfg.Handler = probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 			if calls++; calls > 1 {
