@@ -175,13 +175,14 @@ func (h *checks) decide(answers []answer) (probe.Outcome, error) {
 
 // successText returns the output of a success: how many checks passed, and the texts of the others.
 func successText(parts []endpoint.Part, passed int) string {
-	text := fmt.Sprintf("%d of %d checks succeed", passed, len(parts))
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d of %d checks succeed", passed, len(parts))
 	for i := range parts {
 		if p := &parts[i]; p.State == states.Failure || p.State == states.Unknown {
-			text += fmt.Sprintf("; %s is %v: %s", p.Name, p.State, p.Text)
+			fmt.Fprintf(&text, "; %s is %v: %s", p.Name, p.State, p.Text)
 		}
 	}
-	return probe.Cut(text)
+	return probe.Cut(text.String())
 }
 
 // checksError is the error of a combined probe. It has the reason and the kind of the error of one check.

@@ -62,14 +62,15 @@ func usage(c *cobra.Command, shared []string) string {
 	if rest := slices.DeleteFunc(slices.Clone(flags), ofConnection); len(flags)-len(rest) == len(connection) {
 		flags = append([]string{"--server..."}, rest...)
 	}
-	line := strings.TrimSuffix(c.UseLine(), " [flags]")
+	var line strings.Builder
+	line.WriteString(strings.TrimSuffix(c.UseLine(), " [flags]"))
 	for _, flag := range flags {
-		line += " [" + flag + "]"
+		line.WriteString(" [" + flag + "]")
 	}
 	if own > 0 {
-		line += " [flags]"
+		line.WriteString(" [flags]")
 	}
-	return line
+	return line.String()
 }
 
 // flagOf returns the flag of a row, such as "--output".
