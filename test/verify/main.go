@@ -5,7 +5,8 @@
 //	go run ./test/verify oracle fuzz
 //
 // A step is a target of the Makefile. Its output is written to a file, whose name is printed if the step
-// fails. The rest of its last line that begins with "figures: " is added to its result. An interrupt ends the current step, and the results of earlier steps are kept.
+// fails. The rest of its last line that begins with "figures: " is added to its result. An interrupt ends the
+// current step, and the results of earlier steps are kept.
 package main
 
 import (
