@@ -53,10 +53,12 @@ func (c *Probe) SpecPath() *field.Path {
 type severalChecks struct {
 	All     map[string]json.RawMessage `json:"all"`
 	Any     map[string]json.RawMessage `json:"any"`
-	AtLeast *struct {
-		Min int32                      `json:"min"`
-		Of  map[string]json.RawMessage `json:"of"`
-	} `json:"atLeast"`
+	AtLeast *atLeastChecks             `json:"atLeast"`
+}
+
+type atLeastChecks struct {
+	Min int32                      `json:"min"`
+	Of  map[string]json.RawMessage `json:"of"`
 }
 
 // checksRule is one of the fields of severalChecks.

@@ -150,19 +150,21 @@ func tags(t *testing.T, structs map[string]*ast.StructType, name, prefix string)
 
 // TestAnnotationHasEveryField compares the rows with the fields of the parser of the annotation.
 func TestAnnotationHasEveryField(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../core/declared/annotation.go", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
 	structs := make(map[string]*ast.StructType)
-	ast.Inspect(file, func(n ast.Node) bool {
-		if spec, ok := n.(*ast.TypeSpec); ok {
-			if s, ok := spec.Type.(*ast.StructType); ok {
-				structs[spec.Name.Name] = s
-			}
+	for _, name := range []string{"annotation.go", "checks.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), "../../core/declared/"+name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return true
-	})
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if s, ok := spec.Type.(*ast.StructType); ok {
+					structs[spec.Name.Name] = s
+				}
+			}
+			return true
+		})
+	}
 	want := tags(t, structs, "annotationProbe", "")
 	for _, b := range declared.Builtins() {
 		want = append(want, b.Field)
