@@ -20,6 +20,7 @@ import (
 
 // checks is the handler of a probe that combines several. Each attempt makes one attempt with each of them,
 // all at once, and waits for all. Their results become the result of the attempt by an [endpoint.Rule].
+// See RATIONALE.md, "Why is a probe that combines checks one handler?"
 type checks struct {
 	rule   endpoint.Rule
 	checks []check
