@@ -59,8 +59,11 @@ func (m *Manager) bindChecks(c ProbeConfig, r resolved) (bound, error) {
 type answer struct {
 	outcome probe.Outcome
 	err     error
-	events  []probe.TraceEvent
 	took    time.Duration
+
+	mu     sync.Mutex
+	ended  bool // a later event is dropped, as of a goroutine that the handler left behind
+	events []probe.TraceEvent
 }
 
 // maxCheckEvents limits the trace of one check. The worker limits the trace of all.
@@ -87,15 +90,27 @@ func (h *checks) Probe(ctx context.Context, req probe.Request) (probe.Outcome, e
 func (a *answer) attempt(ctx context.Context, c *check, req probe.Request) {
 	req.Target = c.targetOf(&req)
 	if req.Trace != nil {
-		req.Trace = func(e probe.TraceEvent) {
-			if len(a.events) < maxCheckEvents {
-				a.events = append(a.events, e)
-			}
-		}
+		req.Trace = a.trace
 	}
 	start := time.Now()
 	a.outcome, a.err = worker.Attempt(ctx, c.handler, req)
 	a.took = time.Since(start)
+}
+
+func (a *answer) trace(e probe.TraceEvent) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.ended && len(a.events) < maxCheckEvents {
+		a.events = append(a.events, e)
+	}
+}
+
+// end returns the events of the attempt. No event is added afterwards.
+func (a *answer) end() []probe.TraceEvent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	return a.events
 }
 
 // targetOf returns the target of c. Like the target of a probe, it is the pod unless it has a host or a socket.
@@ -115,7 +130,7 @@ func (a *answer) emit(req *probe.Request, name string) {
 		e.Detail = strings.TrimSuffix(state.String()+": "+explain.OneLine(text), ": ")
 	}
 	req.Trace(e)
-	for _, e := range a.events {
+	for _, e := range a.end() {
 		if e.Type == probe.TraceLog { // its name is a level
 			e.Detail = name + ": " + e.Detail
 		} else {

@@ -193,6 +193,20 @@ func TestCombinedChecks(t *testing.T) {
 			t.Errorf("metrics %s", got)
 		}
 	})
+	bubble(t, "events after the attempt of a check are dropped", func(t *testing.T) {
+		late := func(_ context.Context, req probe.Request) (probe.Outcome, error) {
+			go func() {
+				for range 100 {
+					req.Trace.Phase("late", "", time.Now())
+				}
+			}()
+			return probe.Outcome{Result: probe.Success}, nil
+		}
+		r := newChecksRig(t, map[string]probe.HandlerFunc{"late": late})
+		if tick := r.start("all: {a: {plugin: {name: late}}, b: {plugin: {name: late}}}"); tick.Outcome.Result != probe.Success || len(tick.Trace.Events) > 2*65 {
+			t.Errorf("%v, %d events", tick.Outcome.Result, len(tick.Trace.Events))
+		}
+	})
 	bubble(t, "an error of the host goes first", func(t *testing.T) {
 		fails := func(err error) probe.HandlerFunc {
 			return func(context.Context, probe.Request) (probe.Outcome, error) { return probe.Outcome{}, err }
