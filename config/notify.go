@@ -48,9 +48,6 @@ const (
 	NotifyUnknown NotifyState = "unknown"
 )
 
-// ProbeMatch selects probes. Each field except Kind is a pattern for path.Match. "" matches everything.
-type ProbeMatch struct{ Namespace, Pod, Container, Kind, Handler string }
-
 // WebhookFormat is the format of the body of a request.
 type WebhookFormat string
 

@@ -83,7 +83,7 @@ func TestNotifyErrors(t *testing.T) {
 		"{receivers: [{" + hook + ", states: []}]}":                                                                   "notify.receivers[0].states: must not be empty",
 		"{receivers: [{" + hook + ", states: [success]}]}":                                                            `notify.receivers[0].states[0]: unknown value "success"; known: failure, unknown, warning`,
 		"{receivers: [{" + hook + ", groupBy: [pod, pod]}]}":                                                          `notify.receivers[0].groupBy[1]: "pod" is set twice`,
-		"{receivers: [{" + hook + ", match: [{}]}]}":                                                                  "notify.receivers[0].match[0]: must have at least one field; without match a receiver gets all probes",
+		"{receivers: [{" + hook + ", match: [{}]}]}":                                                                  "notify.receivers[0].match[0]: must have at least one field; without match all probes are selected",
 		"{receivers: [{" + hook + ", match: [{pod: '['}]}]}":                                                          `notify.receivers[0].match[0].pod: "[": syntax error in pattern`,
 		"{receivers: [{" + hook + ", repeatInterval: 1s}]}":                                                           "notify.receivers[0].repeatInterval: must be 0, which means never, or from 1m to 720h",
 		"{receivers: [{" + hook + ", retention: 1s}]}":                                                                "notify.receivers[0].retention: must be from 1m0s to 720h0m0s",

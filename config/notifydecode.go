@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/mail"
 	"net/url"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -89,29 +88,6 @@ func (d *decoder) repeatInterval(to *time.Duration) yamlpos.Reader {
 		d.Duration(to)(n, path)
 		if *to != 0 && *to < time.Minute || *to > 30*24*time.Hour {
 			d.Errorf(n, path, "must be 0, which means never, or from 1m to 720h")
-		}
-	}
-}
-
-func (d *decoder) probeMatch(to *[]ProbeMatch) yamlpos.Reader {
-	return func(n *yamlpos.Node, path string) {
-		var m ProbeMatch
-		d.Mapping(n, path, yamlpos.Fields{
-			"namespace": d.glob(&m.Namespace), "pod": d.glob(&m.Pod), "container": d.glob(&m.Container),
-			"kind": yamlpos.Parsed(&d.Decoder, &m.Kind, parseKindName), "handler": d.glob(&m.Handler),
-		})
-		if n.Kind == yamlpos.Mapping && len(n.Content) == 0 {
-			d.Errorf(n, path, "must have at least one field; without match a receiver gets all probes")
-		}
-		*to = append(*to, m)
-	}
-}
-
-func (d *decoder) glob(to *string) yamlpos.Reader {
-	return func(n *yamlpos.Node, at string) {
-		d.NonEmpty(to)(n, at)
-		if _, err := path.Match(*to, ""); err != nil {
-			d.Errorf(n, at, "%.80q: %w", *to, err)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package notify
 import (
 	"cmp"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -248,16 +247,8 @@ func (b *book) selectsState(s states.State) bool {
 
 // selects reports whether a receiver selects a probe.
 func selects(spec *config.Receiver, c *change) bool {
-	if len(spec.Match) == 0 {
-		return true
-	}
-	glob := func(pattern, text string) bool {
-		ok, _ := path.Match(pattern, text) // the configuration was validated
-		return pattern == "" || ok
-	}
-	return slices.ContainsFunc(spec.Match, func(m config.ProbeMatch) bool {
-		return glob(m.Namespace, c.key.Namespace) && glob(m.Pod, c.key.Pod) && glob(m.Container, c.key.Container) &&
-			glob(m.Kind, c.key.Kind.String()) && glob(m.Handler, c.handler)
+	return config.MatchesAny(spec.Match, &config.ProbeFacts{
+		Namespace: c.key.Namespace, Pod: c.key.Pod, Container: c.key.Container, Kind: c.key.Kind.String(), Handler: c.handler,
 	})
 }
 

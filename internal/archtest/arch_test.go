@@ -190,7 +190,8 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"config": {
-		ours: []string{"probe", "plugin", "core/endpoint", "internal/yamlpos"},
+		ours:   []string{"probe", "plugin", "core/endpoint", "internal/yamlpos"},
+		others: []string{"k8s.io/apimachinery/pkg/labels"},
 	},
 	"agent/access": {
 		ours:   []string{"internal/ownership", "internal/regular", "internal/pace", "internal/clip"},
