@@ -52,7 +52,7 @@ func TestDiskHangs(t *testing.T) {
 			t.Error(err)
 		}
 		p.HangDisk()
-		p.Close() // must not wait for ever
+		p.Close()                     // must not wait for ever
 		again := open(t, dir, checks) // in the bubble, whose clock the journal has
 		defer again.Close()
 		if got := answer(again, "backup"); got != "warning slow" {
