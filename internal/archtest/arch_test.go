@@ -190,7 +190,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"config": {
-		ours:   []string{"probe", "plugin", "core/endpoint", "internal/yamlpos"},
+		ours:   []string{"probe", "plugin", "core/endpoint", "internal/window", "internal/yamlpos"},
 		others: []string{"k8s.io/apimachinery/pkg/labels"},
 	},
 	"agent/access": {
@@ -212,6 +212,7 @@ var packages = map[string]struct {
 	"agent/history/record":  {ours: []string{"probe"}},
 	"agent/history/reports": {ours: []string{"agent/api", "agent/history", "agent/reply", "internal/explain", "internal/timespan", "probe"}},
 	"internal/timespan":     {},
+	"internal/window":       {ours: []string{"core/endpoint"}},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
 		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
