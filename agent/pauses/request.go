@@ -11,18 +11,15 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/config"
 )
 
 const (
 	// MaxFor is the longest duration of a pause.
 	MaxFor = 366 * 24 * time.Hour
 	minFor = time.Second
-	// MaxReason is the limit of a reason, in bytes.
-	MaxReason = 256
 )
 
 // Read returns the pause that a request asks for: from the parameters "for" and "reason" of its query, or
@@ -99,17 +96,8 @@ func parse(asked api.PauseRequest) (p Pause, err error) {
 			return Pause{}, fmt.Errorf("for %.40q must be a duration such as 10m or 1h30m, from %v to %v", asked.For, minFor, MaxFor)
 		}
 	}
-	if p.Reason, err = Reason(asked.Reason); err != nil {
+	if p.Reason, err = config.ParseReason(asked.Reason); err != nil {
 		return Pause{}, fmt.Errorf("reason %w", err)
 	}
 	return p, nil
-}
-
-// Reason returns text without surrounding spaces, and an error if it is not valid as the reason of a pause.
-func Reason(text string) (string, error) {
-	text = strings.TrimSpace(text)
-	if len(text) > MaxReason || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return "", fmt.Errorf("must be one line of at most %d bytes", MaxReason)
-	}
-	return text, nil
 }

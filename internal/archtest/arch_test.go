@@ -223,7 +223,7 @@ var packages = map[string]struct {
 	"docs":         {},
 	"agent/page":   {ours: []string{"agent/reply", "docs"}},
 	"agent/reply":  {ours: []string{"agent/api"}},
-	"agent/pauses": {ours: []string{"agent/api", "core/manager", "core/worker", "internal/ownership", "internal/regular", "probe"}},
+	"agent/pauses": {ours: []string{"agent/api", "config", "core/manager", "core/worker", "internal/ownership", "internal/regular", "probe"}},
 	"agent/otlp": {
 		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "metrics/agentmetrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
