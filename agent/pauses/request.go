@@ -53,7 +53,7 @@ func ReadForce(r *http.Request) (Pause, error) {
 
 // readFields reads a request from its body and its query. fieldsOf returns its fields by the names of parameters.
 func readFields[T any](r *http.Request, fieldsOf func(*T) map[string]*string) (asked T, err error) {
-	if err := fromBody(r.Body, &asked); err != nil {
+	if err := ReadBody(r.Body, &asked); err != nil {
 		return asked, err
 	}
 	query, fields := r.URL.Query(), fieldsOf(&asked)
@@ -70,8 +70,8 @@ func readFields[T any](r *http.Request, fieldsOf func(*T) map[string]*string) (a
 	return asked, nil
 }
 
-// fromBody reads a request, to which asked points, from its body, which may be empty.
-func fromBody(body io.Reader, asked any) error {
+// ReadBody reads a request, to which asked points, from its body: JSON without unknown fields, or nothing.
+func ReadBody(body io.Reader, asked any) error {
 	text, err := io.ReadAll(body)
 	if err != nil {
 		return fmt.Errorf("body: %w", err)
@@ -92,12 +92,21 @@ func fromBody(body io.Reader, asked any) error {
 
 func parse(asked api.PauseRequest) (p Pause, err error) {
 	if asked.For != "" {
-		if p.For, err = time.ParseDuration(asked.For); err != nil || p.For < minFor || p.For > MaxFor {
-			return Pause{}, fmt.Errorf("for %.40q must be a duration such as 10m or 1h30m, from %v to %v", asked.For, minFor, MaxFor)
+		if p.For, err = ParseFor(asked.For); err != nil {
+			return Pause{}, fmt.Errorf("for %w", err)
 		}
 	}
 	if p.Reason, err = config.ParseReason(asked.Reason); err != nil {
 		return Pause{}, fmt.Errorf("reason %w", err)
 	}
 	return p, nil
+}
+
+// ParseFor parses the length of a pause, which is at most [MaxFor].
+func ParseFor(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < minFor || d > MaxFor {
+		return 0, fmt.Errorf("%.40q must be a duration such as 10m or 1h30m, from %v to %v", text, minFor, MaxFor)
+	}
+	return d, nil
 }
