@@ -361,6 +361,7 @@ func (t *Table) Observe(info worker.Info) worker.ProbeObserver {
 		t.probes[key] = p
 	}
 	p.workers++
+	p.now = nil // so that readers that observe the new worker are told
 	t.describeLocked(p, info)
 	return observed{t, key}
 }

@@ -235,7 +235,7 @@ func TestReplacedProbeStaysInWindow(t *testing.T) {
 		r.Set([]config.Maintenance{once(t, "w", 0, time.Hour)})
 		old, next := r.Observe(info("a", nil)), r.Observe(info("a", nil))
 		old.Close()
-		r.expect("replaced", "began w, a:w")
+		r.expect("replaced", "began w, a:w, a:w")
 		next.Close()
 		r.expect("removed", "a:")
 	})
