@@ -57,6 +57,8 @@ type savedItem struct {
 	Times     int               `json:"times,omitempty"`
 	News      bool              `json:"news,omitempty"` // the receiver does not know Reason and Text
 	Labels    map[string]string `json:"labels,omitempty"`
+	Held      bool              `json:"held,omitempty"`
+	Released  time.Time         `json:"released,omitzero"`
 }
 
 type savedGroup struct {
@@ -72,7 +74,7 @@ func (b *book) save() *savedReceiver {
 	for _, it := range b.items {
 		s.Items = append(s.Items, savedItem{
 			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.target, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
-			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), format.Labels(it.labels),
+			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), format.Labels(it.labels), it.held, it.released,
 		})
 		b.groupOf(it)
 	}
@@ -94,6 +96,7 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 		it := &item{
 			Key: Key{x.Namespace, x.Pod, x.Container, kind}, uid: x.UID, handler: x.Handler, target: x.Target, state: parseState(x.State), at: x.At, since: x.Since,
 			cause: states.Cause{Reason: x.Reason, Text: x.Text}, removed: x.Removed, told: parseState(x.Told), owed: x.Owed, worst: parseState(x.Worst), times: x.Times, labels: x.Labels,
+			held: x.Held, released: x.Released,
 		}
 		if !x.News {
 			it.toldCause = it.cause

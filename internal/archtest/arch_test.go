@@ -212,6 +212,7 @@ var packages = map[string]struct {
 	"agent/history/record":  {ours: []string{"probe"}},
 	"agent/history/reports": {ours: []string{"agent/api", "agent/history", "agent/reply", "internal/explain", "internal/timespan", "probe"}},
 	"internal/timespan":     {},
+	"internal/statefile":    {ours: []string{"internal/ownership", "internal/regular"}},
 	"internal/window":       {ours: []string{"core/endpoint"}},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
@@ -223,7 +224,11 @@ var packages = map[string]struct {
 	"docs":         {},
 	"agent/page":   {ours: []string{"agent/reply", "docs"}},
 	"agent/reply":  {ours: []string{"agent/api"}},
-	"agent/pauses": {ours: []string{"agent/api", "core/manager", "core/worker", "internal/ownership", "internal/regular", "probe"}},
+	"agent/pauses": {ours: []string{"agent/api", "config", "core/manager", "core/worker", "internal/statefile", "probe"}},
+	"agent/maintenance": {
+		ours:   []string{"agent/api", "agent/pauses", "config", "core/manager", "core/worker", "internal/statefile", "internal/window", "plugin"},
+		others: []string{"k8s.io/apimachinery/pkg/types"},
+	},
 	"agent/otlp": {
 		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "metrics/agentmetrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
