@@ -186,7 +186,7 @@ notify:
 	if err != nil || len(to) != 2 || to[0].Name != "Öps" || m.Header.Get("Bcc") != "" {
 		t.Errorf("to %v, %v", to, err)
 	}
-	if subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")); err != nil || !strings.HasPrefix(subject, "[prober] failure: default/shop web readiness, exec sh -c ") || len(subject) > 150 {
+	if subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")); err != nil || !strings.HasPrefix(subject, "[prober] shop/web readiness fails: <!channel> ") || !strings.Contains(subject, " (exec sh -c ") || len(subject) > 400 {
 		t.Errorf("subject %q, %v", subject, err)
 	}
 	body, err := io.ReadAll(quotedprintable.NewReader(m.Body))
