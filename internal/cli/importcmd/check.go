@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/joined"
@@ -70,7 +72,7 @@ func (p *plan) drop(err error) (any bool) {
 		if !ok {
 			continue
 		}
-		i, exact := slices.BinarySearchFunc(entries, at.Line, func(e *entry, line int) int { return e.line - line })
+		i, exact := slices.BinarySearchFunc(entries, lineOf(at), func(e *entry, line int) int { return e.line - line })
 		if !exact {
 			i--
 		}
@@ -79,10 +81,26 @@ func (p *plan) drop(err error) (any bool) {
 		}
 		if e := entries[i]; !e.dropped {
 			e.dropped, any = true, true
-			p.noEqual(e.at, "it is not imported: prober refuses %s: %v", at.Field, at.Err)
+			where := at.Field // of an entry with a number that the input does not have
+			if _, below, ok := strings.Cut(where, "]."); ok {
+				where = below
+			}
+			if where != "" {
+				where += ": "
+			}
+			p.noEqual(e.at, "it is not imported: prober refuses %s%v", where, at.Err)
 		}
 	}
 	return any
+}
+
+// lineOf returns the line of an error. That of a target is in the name of its source.
+func lineOf(err *yamlpos.Error) int {
+	if err.Line > 0 {
+		return err.Line
+	}
+	line, _ := strconv.Atoi(err.File[strings.LastIndexByte(err.File, ':')+1:]) // 0 is no line
+	return line
 }
 
 // entries returns the entries that were written.

@@ -46,6 +46,12 @@ var importers = []importer{
 		long:    "FILE is a backup in JSON, as Settings, Backup, Export writes it.",
 		example: "  prober import uptime-kuma Uptime_Kuma_Backup.json -o prober.yaml",
 	},
+	{
+		tool: "cloudprober", product: "cloudprober", read: readCloudprober,
+		long: "FILE is a cloudprober.cfg in protobuf's text format, or a .yaml or .json. Templates and includes are not\n" +
+			"expanded: use the output of cloudprober --dumpconfig.",
+		example: "  cloudprober --config_file cloudprober.cfg --dumpconfig > all.cfg\n  prober import cloudprober all.cfg -o prober.yaml",
+	},
 }
 
 // maxInput and maxFiles bound the files, in bytes and in number.

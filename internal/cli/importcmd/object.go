@@ -97,9 +97,13 @@ func (o *object) number(name string, without float64) float64 {
 
 func (o *object) integer(name string, without int) int { return int(o.number(name, float64(without))) }
 
-// seconds returns a number of units as a duration.
+// units returns a number of units as a duration.
 func (o *object) units(name string, without float64, unit time.Duration) time.Duration {
-	return units(o.number(name, without), unit)
+	number := o.number(name, without)
+	if number < 0 {
+		o.p.noEqual(o.at(name), "must not be negative")
+	}
+	return units(number, unit)
 }
 
 // units returns a number of units as a duration of at most a year.
