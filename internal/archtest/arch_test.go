@@ -293,6 +293,10 @@ var packages = map[string]struct {
 		ours:   []string{"agent/client", "agent/notify/format", "internal/cli/command", "internal/cli/remote", "internal/clip", "internal/explain", "internal/outbound", "internal/pace", "internal/procgroup"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "k8s.io/apimachinery"},
 	},
+	"internal/cli/importcmd": {
+		ours:   []string{"agent/blackbox", "config", "handlers/shipped", "internal/address", "internal/cli/command", "internal/explain", "internal/joined", "internal/regular", "internal/yamlpos", "plugin/schema"},
+		others: []string{"github.com/prometheus/common", "github.com/spf13/cobra", "go.yaml.in/yaml"},
+	},
 	"internal/cli/watch": {
 		ours:   []string{"agent/api", "internal/explain", "internal/pace"},
 		others: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "k8s.io/apimachinery"},

@@ -15,6 +15,7 @@ import (
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/importcmd"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/regular"
@@ -122,6 +123,17 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 		return v.compat.print(v.env)
 	}
 	return nil
+}
+
+// checkFile returns the checks of `prober validate --config` for `prober import`.
+func checkFile(env *command.Env) importcmd.Validate {
+	return func(ctx context.Context, configFile string, pluginDirs []string) error {
+		v := validation{env: env}
+		v.ConfigFile, v.PluginDirs, v.Compiler, v.Version = configFile, pluginDirs, env.Compiler, env.Version
+		v.Source = v.newPodSource(env, &v.Config, "", 0)
+		_, err := agent.Validate(ctx, v.Config)
+		return err
+	}
 }
 
 // chooseConfig uses the agent's file among the paths if --config is not set. The errors of an invalid file
