@@ -24,10 +24,9 @@ func (k *Key) compare(o *Key) int {
 		cmp.Compare(k.Container, o.Container), cmp.Compare(k.Kind, o.Kind))
 }
 
-// Probe is the present state of a probe.
+// Probe is the present state of a probe. A healthy one only needs the fields from Plugin to Group.
 type Probe struct {
 	Key
-	Failing bool // a healthy probe only needs Handler, Plugin, Target, Address, Labels and Group besides
 	State   states.State
 	Since   time.Time // begin of State
 	Cause   states.Cause
@@ -36,8 +35,8 @@ type Probe struct {
 	Target  string // description for people, such as "GET http://10.0.3.7:8080/healthz"
 	Address string // address or name of the host of the target; "" if it is unknown
 	Labels  map[string]string
+	Group   string // name of its group of targets, push or endpoint; "" for none
 
-	Group     string   // name of its group of targets, push or endpoint; "" for none
 	DependsOn []string // groups that may be why it fails; empty unless a failed dependency is its cause
 	Behind    []Key    // probes that may be why it fails
 }

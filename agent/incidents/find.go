@@ -58,10 +58,11 @@ type Part struct {
 
 func (p *Part) compare(o *Part) int { return cmp.Or(p.Since.Compare(o.Since), p.Key.compare(&o.Key)) }
 
-// Find returns the incidents of probes at the time now, the most important first: the one with the most failing
-// probes, and of equal ones the earliest. The order of probes does not matter. The time is proportional to n log n.
-func Find(probes []Probe, now time.Time) []*Incident {
-	return new(Log).Step(probes, now).All()
+// Find returns the incidents of failing probes at the time now, the most important first: the one with the most
+// probes, and of equal ones the earliest. healthy yields the other probes; it may be nil. The order of probes does
+// not matter. For n probes, the time is proportional to n log n.
+func Find(failing []Probe, healthy iter.Seq[*Probe], now time.Time) []*Incident {
+	return new(Log).Step(failing, healthy, now).All()
 }
 
 // failure is a failing probe in a [finder].
@@ -79,7 +80,7 @@ type failure struct {
 type finder struct {
 	now     time.Time
 	failing []*failure // sorted by their begins
-	healthy []*Probe
+	healthy iter.Seq[*Probe]
 	byKey   map[Key]*failure
 	groups  []group
 
@@ -130,33 +131,25 @@ type group struct {
 	behind  []*failure // dependents, sorted
 }
 
-// newFinder returns a finder for probes at the time now.
-func newFinder(probes []Probe, now time.Time) *finder {
-	count := 0
-	for i := range probes {
-		if probes[i].Failing {
-			count++
-		}
+// newFinder returns a finder at the time now.
+func newFinder(failing []Probe, healthy iter.Seq[*Probe], now time.Time) *finder {
+	if healthy == nil {
+		healthy = func(func(*Probe) bool) {}
 	}
-	all := make([]failure, 0, count)
+	count := len(failing)
+	all := make([]failure, count)
 	f := &finder{
-		now: now, failing: make([]*failure, 0, count), healthy: make([]*Probe, 0, len(probes)-count),
+		now: now, failing: make([]*failure, count), healthy: healthy,
 		byKey: make(map[Key]*failure, count), ids: make(map[feature]int32, fewTraits*count),
 		traits: make([]trait, 0, fewTraits*count), links: make([]int32, 0, manyTraits*count),
 	}
-	for i := range probes {
-		p := &probes[i]
-		if !p.Failing {
-			f.healthy = append(f.healthy, p)
-			continue
-		}
-		next := failure{Probe: p, since: p.Since, cause: p.Cause, group: -1, owner: owner{old: -1}}
+	for i := range failing {
+		p := &failing[i]
+		all[i] = failure{Probe: p, since: p.Since, cause: p.Cause, group: -1, owner: owner{old: -1}}
 		if p.Since.IsZero() || p.Since.After(now) {
-			next.since = now
+			all[i].since = now
 		}
-		all = append(all, next)
-		f.failing = append(f.failing, &all[len(all)-1])
-		f.byKey[p.Key] = &all[len(all)-1]
+		f.failing[i], f.byKey[p.Key] = &all[i], &all[i]
 	}
 	return f
 }
@@ -193,7 +186,7 @@ func (f *finder) cover(selects func(*failure) bool) {
 	if len(f.chains) == 0 {
 		return
 	}
-	for _, p := range f.healthy {
+	for p := range f.healthy {
 		f.buffer = p.places(f.buffer[:0])
 		for _, x := range f.buffer {
 			if id, ok := f.ids[x]; ok && int(id) >= known {

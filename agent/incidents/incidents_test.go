@@ -2,6 +2,7 @@ package incidents_test
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,36 @@ func (f fleet) add(n int, name string, edits ...func(i int, p *incidents.Probe))
 	return f
 }
 
+// find returns the incidents of f.
+func (f fleet) find(now time.Time) []*incidents.Incident {
+	failing, healthy := f.split()
+	return incidents.Find(failing, healthy, now)
+}
+
+// step returns the log after l.
+func (f fleet) step(l *incidents.Log, now time.Time) *incidents.Log {
+	failing, healthy := f.split()
+	return l.Step(failing, healthy, now)
+}
+
+func fail(p *incidents.Probe) bool { return p.State == states.Failure || p.State == states.Unknown }
+
+// split returns the failing and the healthy probes of f.
+func (f fleet) split() (failing []incidents.Probe, healthy iter.Seq[*incidents.Probe]) {
+	for i := range f {
+		if fail(&f[i]) {
+			failing = append(failing, f[i])
+		}
+	}
+	return failing, func(yield func(*incidents.Probe) bool) {
+		for i := range f {
+			if !fail(&f[i]) && !yield(&f[i]) {
+				return
+			}
+		}
+	}
+}
+
 type edit = func(i int, p *incidents.Probe)
 
 // fails makes probes fail with a cause, each a second after the one before it.
@@ -39,7 +70,7 @@ func fails(reason probe.Reason, format string) edit { return failsEach(time.Seco
 
 func failsEach(every time.Duration, reason probe.Reason, format string) edit {
 	return func(i int, p *incidents.Probe) {
-		p.Failing, p.State, p.Since = true, states.Failure, begin.Add(time.Duration(i)*every)
+		p.State, p.Since = states.Failure, begin.Add(time.Duration(i)*every)
 		p.Cause = states.Cause{Reason: string(reason), Text: format}
 		if strings.Contains(format, "%d") {
 			p.Cause.Text = fmt.Sprintf(format, i)
@@ -202,7 +233,7 @@ func TestFind(t *testing.T) {
 		{"no text", fleet{}.add(1, "web", fails("", "")), []string{"no output at shop/web-0 (1) first web-0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := summary(incidents.Find(c.fleet, begin.Add(2*time.Hour))); !slices.Equal(got, c.want) {
+			if got := summary(c.fleet.find(begin.Add(2 * time.Hour))); !slices.Equal(got, c.want) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})

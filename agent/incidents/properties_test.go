@@ -2,8 +2,10 @@ package incidents_test
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +25,7 @@ func random(r *rand.Rand, n int) (f fleet) {
 		pod := r.IntN(n)
 		p := incidents.Probe{
 			Key:   incidents.Key{Namespace: fmt.Sprint("ns", pod%2), Pod: fmt.Sprint("pod", pod), UID: fmt.Sprint("uid", pod), Container: fmt.Sprint("c", i), Kind: probe.Readiness},
-			State: states.Failure, Failing: r.IntN(3) > 0, Since: begin.Add(time.Duration(r.IntN(4*3600)) * time.Second),
+			State: []states.State{states.Failure, states.Unknown, states.Success}[r.IntN(3)], Since: begin.Add(time.Duration(r.IntN(4*3600)) * time.Second),
 			Cause:   states.Cause{Reason: string(reasons[r.IntN(len(reasons))]), Text: fmt.Sprintf("status %d after %dms", 500+r.IntN(3), r.IntN(99))},
 			Handler: fmt.Sprint("handler", r.IntN(3)), Plugin: r.IntN(4) == 0, Target: fmt.Sprintf("GET http://x/%d", r.IntN(3)),
 			Address: fmt.Sprintf("10.0.%d.%d", r.IntN(4), r.IntN(40)), Labels: map[string]string{"app": fmt.Sprint("app", r.IntN(5)), "env": "prod"},
@@ -64,7 +66,7 @@ func checkPartition(t *testing.T, f fleet, found []*incidents.Incident) {
 	}
 	for _, p := range f {
 		want := 0
-		if p.Failing {
+		if fail(&p) {
 			want = 1
 		}
 		if count[p.Key] != want {
@@ -76,21 +78,21 @@ func checkPartition(t *testing.T, f fleet, found []*incidents.Incident) {
 func checkProperties(t *testing.T, f fleet, r *rand.Rand) {
 	t.Helper()
 	now := begin.Add(5 * time.Hour)
-	found := incidents.Find(f, now)
+	found := f.find(now)
 	checkPartition(t, f, found)
 	if len(found) > incidents.MaxIncidents+1 {
 		t.Errorf("%d incidents", len(found))
 	}
 	mixed := slices.Clone(f)
 	r.Shuffle(len(mixed), func(i, k int) { mixed[i], mixed[k] = mixed[k], mixed[i] })
-	if diff := cmp.Diff(found, incidents.Find(mixed, now), all); diff != "" {
+	if diff := cmp.Diff(found, mixed.find(now), all); diff != "" {
 		t.Errorf("the order of probes matters: %s", diff)
 	}
 	more := append(mixed, fleet{}.add(3, "elsewhere", at("192.0.2.%d"), path("/elsewhere"), plugin("elsewhere"), label("elsewhere", "yes"), group("elsewhere"))...)
-	if diff := cmp.Diff(found, incidents.Find(more, now), all); diff != "" {
+	if diff := cmp.Diff(found, more.find(now), all); diff != "" {
 		t.Errorf("healthy probes elsewhere matter: %s", diff)
 	}
-	if diff := cmp.Diff(found, new(incidents.Log).Step(f, now).Step(mixed, now.Add(time.Minute)).All(), all); diff != "" {
+	if diff := cmp.Diff(found, mixed.step(f.step(new(incidents.Log), now), now.Add(time.Minute)).All(), all); diff != "" {
 		t.Errorf("a step without a change matters: %s", diff)
 	}
 }
@@ -122,9 +124,13 @@ func TestStepsKeepPartition(t *testing.T) {
 			now = now.Add(time.Duration(r.IntN(400)) * time.Second)
 			for range 1 + r.IntN(6) {
 				p := &f[r.IntN(len(f))]
-				p.Failing, p.Since = !p.Failing, now
+				to := states.Failure
+				if fail(p) {
+					to = states.Success
+				}
+				p.State, p.Since = to, now
 			}
-			log = log.Step(f, now)
+			log = f.step(log, now)
 			checkPartition(t, f, log.All())
 			ids := make(map[string]bool)
 			ended := 0
@@ -150,7 +156,7 @@ func TestIncidentsAreBounded(t *testing.T) {
 	f := fleet{}.add(2*incidents.MaxIncidents, "web", func(i int, p *incidents.Probe) {
 		fails(probe.ReasonExecExit, "no "+string(rune('a'+i%26))+string(rune('a'+i/26)))(i, p)
 	})
-	found := incidents.Find(f, begin.Add(time.Hour))
+	found := f.find(begin.Add(time.Hour))
 	checkPartition(t, f, found)
 	if len(found) != incidents.MaxIncidents+1 || found[0].Cause != "other causes" || found[0].Failing != incidents.MaxIncidents {
 		t.Errorf("%d incidents, the first is %q", len(found), summary(found[:1]))
@@ -161,7 +167,7 @@ func TestIncidentsAreBounded(t *testing.T) {
 func (f fleet) recover(from, to int) fleet {
 	f = slices.Clone(f)
 	for i := from; i < to; i++ {
-		f[i].Failing = false
+		f[i].State = states.Success
 	}
 	return f
 }
@@ -170,7 +176,7 @@ func (f fleet) recover(from, to int) fleet {
 func follow(fleets ...fleet) (logs []*incidents.Log) {
 	log := new(incidents.Log)
 	for i, f := range fleets {
-		log = log.Step(f, begin.Add(time.Hour+time.Duration(i)*time.Minute))
+		log = f.step(log, begin.Add(time.Hour+time.Duration(i)*time.Minute))
 		logs = append(logs, log)
 	}
 	return logs
@@ -200,14 +206,14 @@ func TestFlapperIsOneIncident(t *testing.T) {
 	for i := range 20 {
 		now := begin.Add(time.Duration(i) * 4 * time.Minute)
 		f := fleet{}.add(1, "web", fails(probe.ReasonDeadline, "timed out"), late(now.Sub(begin)))
-		log = log.Step(f, now).Step(f.recover(0, 1), now.Add(time.Minute))
+		log = f.recover(0, 1).step(f.step(log, now), now.Add(time.Minute))
 		if n := log.All()[0]; len(log.All()) != 1 || id != "" && n.ID != id || !n.Start.Equal(begin) || len(n.Parts) != 1 {
 			t.Fatalf("failure %d: %q of %s since %v", i, summary(log.All()), n.ID, n.Start)
 		}
 		id = log.All()[0].ID
 	}
 	again := begin.Add(20*4*time.Minute + incidents.Reopen)
-	log = log.Step(fleet{}.add(1, "web", fails(probe.ReasonDeadline, "timed out"), late(again.Sub(begin))), again)
+	log = fleet{}.add(1, "web", fails(probe.ReasonDeadline, "timed out"), late(again.Sub(begin))).step(log, again)
 	if got := log.All(); len(got) != 2 || got[0].ID == id || got[1].ID != id {
 		t.Errorf("got %q", summary(got))
 	}
@@ -219,9 +225,11 @@ func TestRollIsOneIncident(t *testing.T) {
 	for i := range 10 {
 		f := fleet{}.add(10, "web", label("app", "web"), failsEach(time.Minute, probe.ReasonConnectRefused, refused))
 		for k := range f {
-			f[k].Failing = k == i
+			if k != i {
+				f[k].State = states.Success
+			}
 		}
-		log = log.Step(f, begin.Add(time.Duration(i)*time.Minute))
+		log = f.step(log, begin.Add(time.Duration(i)*time.Minute))
 		if got := summary(log.All()); len(got) != 1 || got[0] != "connection refused at shop/web-0 (1) first web-0" {
 			t.Fatalf("pod %d: %q", i, got)
 		}
@@ -254,51 +262,56 @@ func TestIncidentsMerge(t *testing.T) {
 	}
 }
 
+var nothing fleet
+
 func TestEndedIncidentsAreForgotten(t *testing.T) {
 	f := fleet{}.add(1, "web", fails(probe.ReasonDeadline, "timed out"))
 	now := begin.Add(time.Hour)
-	log := new(incidents.Log).Step(f, now).Step(nil, now)
-	if log = log.Step(nil, now.Add(incidents.Keep)); len(log.All()) != 1 || log.Open() {
+	log := nothing.step(f.step(new(incidents.Log), now), now)
+	if log = nothing.step(log, now.Add(incidents.Keep)); len(log.All()) != 1 || log.Open() {
 		t.Errorf("got %q", summary(log.All()))
 	}
-	if log = log.Step(nil, now.Add(incidents.Keep+1)); len(log.All()) != 0 {
+	if log = nothing.step(log, now.Add(incidents.Keep+1)); len(log.All()) != 0 {
 		t.Errorf("got %q", summary(log.All()))
 	}
 }
 
 func TestWatchFollowsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f fleet
-		calls := 0
-		w := incidents.NewWatch(func() []incidents.Probe { calls++; return f })
+		var f atomic.Pointer[fleet]
+		var calls atomic.Int32
+		f.Store(new(fleet))
+		w := incidents.NewWatch(func() ([]incidents.Probe, iter.Seq[*incidents.Probe]) {
+			calls.Add(1)
+			return f.Load().split()
+		})
 		go w.Run(t.Context())
-		synctest.Wait()
 		w.Changed(&states.Change{From: states.Success, To: states.Warning})
 		time.Sleep(time.Hour)
-		if calls != 0 {
-			t.Errorf("%d steps without a failure", calls)
+		if n := calls.Load(); n != 0 {
+			t.Errorf("%d steps without a failure", n)
 		}
-		f = fleet{}.add(1, "web", fails(probe.ReasonDeadline, "timed out"))
+		f.Store(new(fleet{}.add(1, "web", fails(probe.ReasonDeadline, "timed out"))))
 		for range 10 {
 			w.Changed(&states.Change{From: states.Success, To: states.Failure})
 		}
 		synctest.Wait()
-		if !w.Log().Open() || calls != 1 {
-			t.Errorf("%d steps, open %v", calls, w.Log().Open())
+		if n := calls.Load(); !w.Log().Open() || n != 1 {
+			t.Errorf("%d steps, open %v", n, w.Log().Open())
 		}
 		time.Sleep(time.Second)
-		if calls > 2 {
-			t.Errorf("%d steps within a second", calls)
+		if n := calls.Load(); n > 2 {
+			t.Errorf("%d steps within a second", n)
 		}
-		f = nil // such as a pause
+		f.Store(new(fleet)) // such as a pause
 		time.Sleep(time.Minute)
 		if w.Log().Open() || len(w.Log().All()) != 1 {
 			t.Errorf("got %q", summary(w.Log().All()))
 		}
-		calls = 0
+		before := calls.Load()
 		time.Sleep(time.Hour)
-		if calls != 0 {
-			t.Errorf("%d steps without an open incident", calls)
+		if n := calls.Load() - before; n != 0 {
+			t.Errorf("%d steps without an open incident", n)
 		}
 	})
 }
@@ -317,10 +330,10 @@ func BenchmarkStep(b *testing.B) {
 				p.Labels = map[string]string{"app": fmt.Sprint("app", i%300), "env": "prod"}
 			})
 			now := begin.Add(time.Hour)
-			log := new(incidents.Log).Step(f, now)
+			log := f.step(new(incidents.Log), now)
 			b.ReportAllocs()
 			for b.Loop() {
-				log = log.Step(f, now)
+				log = f.step(log, now)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"slices"
 	"time"
 )
@@ -32,11 +33,11 @@ func (l *Log) All() []*Incident { return l.all }
 // Open reports whether an incident is open.
 func (l *Log) Open() bool { return len(l.all) > 0 && l.all[0].End.IsZero() }
 
-// Step returns the incidents of probes at the time now, after those of l. An incident keeps its ID while a part
+// Step returns the incidents at the time now after l; see [Find]. An incident keeps its ID while a part
 // fails, and for [Reopen] after that: parts may join and leave it. A failure stays in the incident of the cause with
 // which it began.
-func (l *Log) Step(probes []Probe, now time.Time) *Log {
-	s := step{before: l.all, finder: newFinder(probes, now)}
+func (l *Log) Step(failing []Probe, healthy iter.Seq[*Probe], now time.Time) *Log {
+	s := step{before: l.all, finder: newFinder(failing, healthy, now)}
 	s.setOwners()
 	s.group()
 	s.found, s.oldOf = make([]*Incident, len(s.groups)), slices.Repeat([]int{-1}, len(s.groups))

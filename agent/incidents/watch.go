@@ -2,6 +2,7 @@ package incidents
 
 import (
 	"context"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -19,16 +20,16 @@ const (
 
 // Watch has the incidents of an agent. It is a [states.Reader], and safe for concurrent use.
 type Watch struct {
-	probes  func() []Probe
+	probes  func() ([]Probe, iter.Seq[*Probe])
 	changed chan struct{}
 	log     atomic.Pointer[Log]
 }
 
 var _ states.Reader = (*Watch)(nil)
 
-// NewWatch returns a Watch without incidents. probes returns all probes, or nil if none fails. [Watch.Run] calls
-// it, and never concurrently with itself.
-func NewWatch(probes func() []Probe) *Watch {
+// NewWatch returns a Watch without incidents. probes returns the failing and the healthy probes for [Log.Step].
+// [Watch.Run] calls it, and never concurrently with itself.
+func NewWatch(probes func() (failing []Probe, healthy iter.Seq[*Probe])) *Watch {
 	w := &Watch{probes: probes, changed: make(chan struct{}, 1)}
 	w.log.Store(new(Log))
 	return w
@@ -69,7 +70,8 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-again:
 		}
 		begun := time.Now()
-		w.log.Store(w.Log().Step(w.probes(), begun))
+		failing, healthy := w.probes()
+		w.log.Store(w.Log().Step(failing, healthy, begun))
 		select {
 		case <-ctx.Done():
 			return
