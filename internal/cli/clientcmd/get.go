@@ -170,33 +170,38 @@ func (g *getter) run(ctx context.Context, c *client.Client, s *selection, print 
 	for _, w := range s.warnings {
 		g.env.Warn("%s", line(w))
 	}
-	missing := g.missing(s, items)
-	if len(items) == 0 && len(missing) == 0 && (g.output == "" || g.output == wide || g.output == command.Table) {
+	absent := g.missing(ctx, c, s, items)
+	if len(items) == 0 && len(absent.errs) == 0 && (g.output == "" || g.output == wide || g.output == command.Table) {
 		fmt.Fprintf(g.env.Stderr, "no %s found\n", g.of.name)
 	}
-	if err := print(items); err != nil || len(missing) == 0 {
+	if err := print(items); err != nil {
 		return err
 	}
-	return command.Failed(fmt.Errorf("%s not found: %s", g.of.name, strings.Join(missing, ", ")))
+	return absent.exit()
 }
 
-// missing returns the names of the command line that no item has. For events, the name is the pod's; a pod
-// without events is not missing.
-func (g *getter) missing(s *selection, items []item) (missing []string) {
-	switch g.of.name {
-	case "events":
-	case "probes":
-		if s.word != "" && len(items) == 0 && s.State == "" && s.Handler == "" && s.selector == nil {
-			return []string{s.String()}
-		}
-	default:
-		for i := 0; i < len(s.names); i += 2 { // with and without the kind
-			names := s.names[i : i+2]
-			has := func(n string) bool { return slices.Contains(names, n) }
-			if !slices.ContainsFunc(items, func(i item) bool { return has(i.name) || slices.ContainsFunc(i.also, has) }) {
-				missing = append(missing, names[0])
-			}
+// missing returns the errors of the names on the command line that no item has. For events, the name is the pod's; a
+// pod without events is not missing.
+func (g *getter) missing(ctx context.Context, c *client.Client, s *selection, items []item) *missing {
+	if g.of.name == "probes" {
+		return s.missing(ctx, c)
+	}
+	var absent []string
+	for _, n := range s.names {
+		if g.of.name != "events" && !slices.ContainsFunc(items, func(i item) bool { return n.selects(append(i.also, i.name)...) }) {
+			absent = append(absent, n.word)
 		}
 	}
-	return missing
+	if len(absent) == 0 {
+		return &missing{}
+	}
+	m := &missing{errs: []error{fmt.Errorf("%s not found: %s", g.of.name, line(strings.Join(absent, ", ")))}, hint: "prober get " + g.of.name + " lists them"}
+	if all, err := g.of.list(ctx, c, &selection{}); err == nil {
+		var names []string
+		for i := range all {
+			names = append(names, all[i].name)
+		}
+		m.near(absent, names, g.of.name)
+	}
+	return m
 }
