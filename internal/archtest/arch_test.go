@@ -286,7 +286,7 @@ var packages = map[string]struct {
 		others: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "k8s.io/apimachinery"},
 	},
 	"internal/cli/probecmd": {
-		ours:   []string{"core/declared", "handlers", "handlers/builtin", "internal/cli/command", "internal/cli/oneshot", "internal/cli/program", "probe"},
+		ours:   []string{"core/declared", "handlers", "handlers/builtin", "internal/cli/command", "internal/cli/oneshot", "internal/cli/program", "internal/explain", "probe"},
 		others: []string{"github.com/spf13/cobra", "k8s.io/apimachinery"},
 	},
 	"internal/cli/program": {

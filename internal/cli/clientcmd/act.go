@@ -117,12 +117,18 @@ func newForce(env *command.Env) *cobra.Command {
 	c.Use = "force NAME... up|down|drained"
 	c.Example = "  prober force shop down --for 2h --reason 'the database moves'\n  prober force shop/web drained\n  prober force -l app=shop drained --dry-run"
 	run, complete := c.RunE, c.ValidArgsFunction
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		names := args[:max(len(args)-1, 0)]
-		if asked.State = strings.Join(args[len(names):], ""); !slices.Contains(forcedStates, asked.State) {
-			return command.Usage(command.Line(cmd, withState(args)), "%q must be one of %s, at the end", asked.State, strings.Join(forcedStates, ", "))
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if err := noDuration(cmd, args, "the forced state"); err != nil {
+			return err
 		}
-		return run(cmd, names)
+		if len(args) == 0 || !slices.Contains(forcedStates, args[len(args)-1]) {
+			return command.Usage(command.Line(cmd, withState(args)), "%q must be one of %s, after the names", strings.Join(args[max(len(args)-1, 0):], ""), strings.Join(forcedStates, ", "))
+		}
+		return nil
+	}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		asked.State = args[len(args)-1]
+		return run(cmd, args[:len(args)-1])
 	}
 	c.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		names, directive := complete(cmd, args, word)

@@ -27,7 +27,7 @@ const (
 // newGet returns the command get, with a subcommand for each kind of objects.
 func newGet(env *command.Env) *cobra.Command {
 	var agent remote.Flags
-	get := command.Folder("get", "Show probes, pods, events, targets, endpoints, plugins or notifications of a running agent")
+	get := command.Folder("get", "Show probes, pods, events and other objects of a running agent")
 	get.Long = "Get shows the objects of a running agent, in tables like kubectl's, or as JSON or YAML.\n\n" +
 		"Exit code 0, 1 if an object was not found, 3 if the agent does not respond, 64 wrong usage."
 	get.Example = "  prober get probes --state failure\n  prober get events -w"
@@ -60,7 +60,7 @@ func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Comman
 			}
 			print, err := g.printer(s)
 			if err != nil {
-				return err
+				return command.Usage(command.Line(cmd, args, "output", jsonPath+"{.items[0]}"), "-o jsonpath: %w", err)
 			}
 			return ask(cmd, env, agent, func(ctx context.Context, c *client.Client) error { return g.run(ctx, c, s, print) })
 		},
@@ -84,6 +84,9 @@ var formats = []string{command.Table, wide, command.JSON, command.YAML, name}
 func (f format) String() string { return *f.value }
 func (f format) Type() string   { return strings.Join(formats, "|") + "|jsonpath=TEMPLATE" }
 
+// Words returns the known words.
+func (f format) Words() []string { return formats }
+
 // Set implements [pflag.Value].
 func (f format) Set(s string) error {
 	if !slices.Contains(formats, s) && !strings.HasPrefix(s, jsonPath) {
@@ -96,14 +99,14 @@ func (f format) Set(s string) error {
 // printer writes items. The first call writes the header of a table.
 type printer func(items []item) error
 
-// printer returns the printer for the items of s in the selected format.
+// printer returns the printer for the items of s in the selected format. An error is about the template.
 func (g *getter) printer(s *selection) (printer, error) {
 	template, isPath := strings.CutPrefix(g.output, jsonPath)
 	switch {
 	case isPath:
 		path := jsonpath.New("output").AllowMissingKeys(true)
 		if err := path.Parse(template); err != nil {
-			return nil, command.Usage("", "-o jsonpath: %w", err)
+			return nil, err
 		}
 		return func(items []item) error { return g.writePath(path, items) }, nil
 	case g.output == command.JSON || g.output == command.YAML:
