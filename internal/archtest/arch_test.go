@@ -267,7 +267,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"internal/cli/command": {
-		ours:   []string{"internal/nearest"},
+		ours:   []string{"internal/explain", "internal/nearest"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli/sidecarcmd": {
@@ -282,7 +282,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/timespan", "probe", "internal/clip"},
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/nearest", "internal/timespan", "pods/targets", "probe", "internal/clip"},
 		others: []string{"github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/cli/simulatecmd": {
@@ -303,7 +303,7 @@ var packages = map[string]struct {
 		others: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "k8s.io/apimachinery"},
 	},
 	"internal/cli/probecmd": {
-		ours:   []string{"core/declared", "handlers", "handlers/builtin", "internal/cli/command", "internal/cli/oneshot", "internal/cli/program", "probe"},
+		ours:   []string{"core/declared", "handlers", "handlers/builtin", "internal/cli/command", "internal/cli/oneshot", "internal/cli/program", "internal/explain", "probe"},
 		others: []string{"github.com/spf13/cobra", "k8s.io/apimachinery"},
 	},
 	"internal/cli/program": {

@@ -27,7 +27,7 @@ func newValidate(env *command.Env) *cobra.Command {
 	v := &validation{env: env}
 	c := &cobra.Command{
 		Use:   "validate PATH...",
-		Short: "Check manifests, prober.yaml and configs of plugins, without an agent",
+		Short: "Check manifests, prober.yaml and plugin configs, without an agent",
 		Long: "Check manifests (files, folders and -), prober.yaml and plugin.yaml, and check the configs of\n" +
 			"probes with the plugins that are part of prober and the plugins in --plugins folders.\n\n" +
 			"It makes the same checks as prober run with these flags makes before it starts anything, and as a\n" +
@@ -43,7 +43,7 @@ func newValidate(env *command.Env) *cobra.Command {
 			"  prober validate pods --explain-compat",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("output") && !v.compat.explain {
-				return command.Usage("", "--output: --explain-compat is required")
+				return command.Usage(command.Line(cmd, args, "explain-compat", "true"), "--output: --explain-compat is required")
 			}
 			if v.ConfigFile != "" || v.BlackboxConfig != "" || v.WebConfigFile != "" {
 				return nil
@@ -84,6 +84,15 @@ const maxFile = 8 << 20
 var kindLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^(?:kind|\s*[{,]?\s*"kind")\s*:\s*["']?(AgentConfig|Plugin)\b`)
 })
+
+// kindOf returns the kind of a file that is not a manifest; "" for a manifest, and for a file that cannot be read.
+func kindOf(path string) string {
+	data, err := regular.Read(path, maxFile)
+	if match := kindLine().FindSubmatch(data); err == nil && match != nil {
+		return string(match[1])
+	}
+	return ""
+}
 
 func (v *validation) run(ctx context.Context, paths []string) error {
 	if err := v.flags(); err != nil {
