@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/daeace23/prober/config"
@@ -43,6 +44,7 @@ func TestAlertmanagerAlertsLastUntilTheirEnd(t *testing.T) {
 		w.Set("prober.yaml", parse(t, withHook("{format: alertmanager}", ", states: [failure, warning], for: 0s")))
 		w.setState("web", failure)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if n := w.requests(); n < 58 || n > 62 || late > 0 || !until["ProberProbeFailing"].After(time.Now()) {
 			t.Errorf("%d requests in an hour, %d too late; until %s", n, late, until)
 		}
@@ -51,11 +53,13 @@ func TestAlertmanagerAlertsLastUntilTheirEnd(t *testing.T) {
 		w.answerWith(func(http.ResponseWriter, *http.Request) {})
 		w.setState("web", warning)
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		if until["ProberProbeFailing"].After(time.Now()) || !until["ProberProbeWarning"].After(time.Now()) {
 			t.Errorf("after a change: %s", until)
 		}
 		w.setState("web", ok)
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		for name, end := range until {
 			if end.After(time.Now()) {
 				t.Errorf("%s lasts until %s", name, end)
@@ -75,6 +79,7 @@ func TestAlertmanagerGetsAllAlerts(t *testing.T) {
 			w.setState(fmt.Sprint("web-", i), failure)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if n != 500 {
 			t.Errorf("%d alerts", n)
 		}
@@ -99,6 +104,7 @@ func TestOpsgenieAlertsAreClosed(t *testing.T) {
 		w.setState("a", ok)
 		w.setState("b", ok)
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		var opened, closed int
 		for _, p := range paths {
 			if p == "/v2/alerts" {
@@ -130,6 +136,7 @@ func TestSecretsOfFormatsAreHidden(t *testing.T) {
 			w.Set("prober.yaml", parse(t, withHook(hook, "")))
 			w.setState("web", failure)
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			r := w.Status().Items[0]
 			if !strings.Contains(seen, tokenSecret) || strings.Contains(r.Error+w.log.String(), tokenSecret) || !strings.Contains(r.Error, "[redacted]") {
 				t.Errorf("%s: %s\n%s", name, r.Error, seen)
@@ -146,6 +153,7 @@ func TestTimeZone(t *testing.T) {
 	bubble(t, ", timeZone: Asia/Kathmandu", func(t *testing.T, w *world) {
 		w.setState("web", failure)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if len(w.letters) != 1 || !strings.Contains(w.letters[0].raw, `"since":"2000-01-01T05:45:00+05:45"`) || !strings.Contains(w.letters[0].raw, `"time":"2000-01-01T05:45:10`) {
