@@ -182,3 +182,13 @@ func TestAllFormatsAreSent(t *testing.T) {
 		})
 	}
 }
+
+// The error of a connection has a URL, which shows no token.
+func TestTokenInURLIsHidden(t *testing.T) {
+	n, done := newRealNotifier(t, "{name: ops, groupWait: 0s, webhook: {format: telegram, url: 'http://127.0.0.1:1', chatID: 1, botTokenFile: "+secretFile(t, "123456:"+tokenSecret)+"}}")
+	n.Changed(changeOf("web", failure, ""))
+	await(t, done, n, func() bool { return n.Status().Items[0].State == "failing" })
+	if r := n.Status().Items[0]; strings.Contains(r.Error, tokenSecret) || !strings.Contains(r.Error, "connection refused") {
+		t.Error(r.Error)
+	}
+}
