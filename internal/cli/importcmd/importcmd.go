@@ -42,6 +42,12 @@ var importers = []importer{
 		example: "  prober import gatus config.yaml -o prober.yaml",
 	},
 	{
+		tool: "nagios", product: "Nagios", read: readNagios, plugins: true,
+		long: "FILE is a file of object definitions, a nagios.cfg or a resource.cfg with $USER1$. Files that cfg_file and\n" +
+			"cfg_dir name are not read: name them too.",
+		example: "  prober import nagios nagios.cfg resource.cfg objects/*.cfg -o prober.yaml --plugins plugins",
+	},
+	{
 		tool: "uptime-kuma", product: "Uptime Kuma", read: readKuma,
 		long:    "FILE is a backup in JSON, as Settings, Backup, Export writes it.",
 		example: "  prober import uptime-kuma Uptime_Kuma_Backup.json -o prober.yaml",
