@@ -37,6 +37,12 @@ type importer struct {
 
 var importers = []importer{
 	{
+		tool: "blackbox", product: "blackbox_exporter", read: readBlackbox,
+		long: "FILE is a blackbox.yml with modules, or a prometheus.yml with scrape jobs of the exporter, whose targets\n" +
+			"become groups.",
+		example: "  prober import blackbox blackbox.yml prometheus.yml -o prober.yaml",
+	},
+	{
 		tool: "gatus", product: "Gatus", read: readGatus,
 		long:    "FILE is a config.yaml. Several files are read in their order.",
 		example: "  prober import gatus config.yaml -o prober.yaml",

@@ -11,8 +11,9 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 )
 
-// render returns prober.yaml with the entries of p that are not dropped, and sets their lines.
-func (p *plan) render(tool string) ([]byte, error) {
+// render returns prober.yaml with the entries of p that are not dropped, and sets their lines. With every, each
+// module has a target, so that its config is checked.
+func (p *plan) render(tool string, every bool) ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode, HeadComment: p.header(tool)}
 	add := func(key string, n *yaml.Node) {
 		if len(n.Content) > 0 {
@@ -20,7 +21,7 @@ func (p *plan) render(tool string) ([]byte, error) {
 		}
 	}
 	root.Content = append(root.Content, text("apiVersion"), text(config.APIVersion), text("kind"), text(config.Kind))
-	sections := p.sections()
+	sections := p.sections(every)
 	for _, s := range sections {
 		add(s.key, s.node)
 	}
@@ -66,7 +67,7 @@ func newSection(key string) *section {
 }
 
 // sections returns the fields of prober.yaml, in their order.
-func (p *plan) sections() []*section {
+func (p *plan) sections(every bool) []*section {
 	plugins, tls, modules, targets := newSection("plugins"), newSection("credentials"), newSection("modules"), newSection("targets")
 	for _, name := range sortedKeys(p.grants) {
 		plugins.node.Content = append(plugins.node.Content, node(fields{{"name", name}, {"grants", p.grants[name]}}))
@@ -84,9 +85,25 @@ func (p *plan) sections() []*section {
 	for _, g := range p.groups {
 		targets.add(&g.entry, g.fields())
 	}
+	if every {
+		p.targetModules(targets)
+	}
 	nagios, secrets := &section{key: "nagios", node: node(fields{}.with("folders", sortedKeys(p.folders)))}, &section{key: "secrets", node: node(fields{}.with("allow", sortedKeys(p.secrets)))}
 	all := []*section{plugins, nagios, secrets, tls, modules, targets, p.uplinkSection()}
 	return append(all, p.pushSection(), p.endpointSection(), p.notifySection())
+}
+
+// targetModules adds a group for each module that no group uses.
+func (p *plan) targetModules(targets *section) {
+	used := make(map[*module]bool)
+	for _, g := range p.groups {
+		used[g.shared] = used[g.shared] || !g.dropped
+	}
+	for _, m := range p.modules {
+		if !m.dropped && !used[m] {
+			targets.add(&entry{at: m.at}, fields{{"name", p.unique("check", "check")}, {"module", m.name}, {"static", []string{"127.0.0.1:1"}}})
+		}
+	}
 }
 
 func (g *group) fields() fields {
