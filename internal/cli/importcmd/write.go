@@ -3,6 +3,7 @@ package importcmd
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -70,6 +71,9 @@ func newSection(key string) *section {
 func (p *plan) sections(every bool) []*section {
 	plugins, tls, modules, targets := newSection("plugins"), newSection("credentials"), newSection("modules"), newSection("targets")
 	for _, name := range sortedKeys(p.grants) {
+		if !p.uses(name) {
+			continue
+		}
 		plugins.node.Content = append(plugins.node.Content, node(fields{{"name", name}, {"grants", p.grants[name]}}))
 	}
 	for _, c := range p.credentials {
@@ -79,7 +83,10 @@ func (p *plan) sections(every bool) []*section {
 		modules.add(&m.entry, fields{{"name", m.name}, {"probe", m.probe.fields()}})
 	}
 	for _, g := range p.groups {
-		g.dropped = g.dropped || g.shared != nil && g.shared.dropped
+		if !g.dropped && g.shared != nil && g.shared.dropped {
+			g.dropped = true
+			p.noEqual(g.at, "the targets of %s are not imported: their module %s is not", g.name, g.shared.name)
+		}
 	}
 	p.acyclic()
 	for _, g := range p.groups {
@@ -91,6 +98,16 @@ func (p *plan) sections(every bool) []*section {
 	nagios, secrets := &section{key: "nagios", node: node(fields{}.with("folders", sortedKeys(p.folders)))}, &section{key: "secrets", node: node(fields{}.with("allow", sortedKeys(p.secrets)))}
 	all := []*section{plugins, nagios, secrets, tls, modules, targets, p.uplinkSection()}
 	return append(all, p.pushSection(), p.endpointSection(), p.notifySection())
+}
+
+// uses reports whether a probe has a plugin.
+func (p *plan) uses(name string) bool {
+	has := func(s *spec) bool {
+		f, ok := s.action.get("plugin").(fields)
+		return ok && f.get("name") == name
+	}
+	return slices.ContainsFunc(p.groups, func(g *group) bool { return !g.dropped && has(&g.probe) }) ||
+		slices.ContainsFunc(p.modules, func(m *module) bool { return !m.dropped && has(&m.probe) })
 }
 
 // targetModules adds a group for each module that no group uses.
