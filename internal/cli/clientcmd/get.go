@@ -27,7 +27,7 @@ const (
 // newGet returns the command get, with a subcommand for each kind of objects.
 func newGet(env *command.Env) *cobra.Command {
 	var agent remote.Flags
-	get := command.Folder("get", "Show probes, pods, events, targets, endpoints, plugins or notifications of a running agent")
+	get := command.Folder("get", "Show probes, pods, events, targets, endpoints, incidents, plugins or notifications of a running agent")
 	get.Long = "Get shows the objects of a running agent, in tables like kubectl's, or as JSON or YAML.\n\n" +
 		"Exit code 0, 1 if an object was not found, 3 if the agent does not respond, 64 wrong usage."
 	get.Example = "  prober get probes --state failure\n  prober get events -w"
@@ -69,7 +69,7 @@ func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Comman
 	flags.add(c, r)
 	completeNamespaces(c, env, agent)
 	c.Flags().BoolVar(&g.noHeaders, "no-headers", false, "omit the headers of the table")
-	if r.event != "" {
+	if r.event != "" || r.every != 0 {
 		c.Flags().BoolVarP(&g.watch, "watch", "w", false, "show changes until interrupted")
 	}
 	c.Flags().VarP(format{&g.output}, "output", "o", "format of the output")
@@ -160,6 +160,9 @@ func (g *getter) writePath(path *jsonpath.JSONPath, items []item) error {
 }
 
 func (g *getter) run(ctx context.Context, c *client.Client, s *selection, print printer) error {
+	if g.watch && g.of.every != 0 {
+		return g.poll(ctx, c, s, print)
+	}
 	if g.watch {
 		return g.follow(ctx, c, s, print)
 	}

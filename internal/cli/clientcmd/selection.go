@@ -51,7 +51,9 @@ func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 		c.Flags().Var(command.OneOf(&f.endpoints.State, "", "success", "warning", "failure", "unknown"), "state", "state of the endpoints")
 		c.Flags().Var(command.OneOf(&f.endpoints.Type, "", api.TypeEndpoint, api.TypePush), "type", "endpoint, or push")
 	}
-	if !r.namespaced {
+	if r.name == "incidents" {
+		c.Flags().Var(command.OneOf(&f.state, "", api.IncidentOpen, api.IncidentEnded), "state", "state of the incidents")
+	} else if !r.namespaced {
 		return
 	}
 	c.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: all)")
