@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,8 +25,10 @@ type resource struct {
 	namespaced bool   // its table has a column of namespaces
 	labelled   bool   // -n and -l select its objects
 	columns    []column
+	narrow     []int  // indices of the columns that -o wide omits
 	event      string // type of the stream's events about its changes; "" for none
 	head       listHead
+	every      time.Duration // how often list is called for changes, if there are no events; 0: never
 	// list returns the objects that s selects.
 	list func(ctx context.Context, c *client.Client, s *selection) ([]item, error)
 	// decode returns the object of an event.
@@ -111,7 +114,7 @@ func (t *table) row(namespace string, cells []string) (shown []string) {
 		shown = append(shown, line(namespace))
 	}
 	for i, c := range t.of.columns {
-		if !c.wide || t.wide {
+		if (!c.wide || t.wide) && !(t.wide && slices.Contains(t.of.narrow, i)) {
 			shown = append(shown, line(cells[i]))
 		}
 	}
