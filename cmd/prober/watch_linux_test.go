@@ -35,7 +35,7 @@ func TestWatchShowsAndActs(t *testing.T) {
 	r.broken.Store(true)
 	s.await("1 success, 1 failure", "HTTP probe failed with statuscode: 500", "█")
 	s.press("s")
-	s.await("sort: state")
+	s.await("sort: duration")
 	s.press("/idle\r")
 	s.await("filter: idle", "!shop/web")
 	s.press("\x1b")
