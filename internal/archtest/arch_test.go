@@ -275,7 +275,7 @@ var packages = map[string]struct {
 	},
 	"internal/cli/clientcmd": {
 		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/nearest", "internal/timespan", "pods/targets", "probe", "internal/clip"},
-		others: []string{"github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
+		others: []string{"github.com/charmbracelet/x/ansi", "github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/cli/pushcmd": {
 		ours:   []string{"agent/client", "agent/notify/format", "internal/cli/command", "internal/cli/remote", "internal/clip", "internal/explain", "internal/outbound", "internal/pace", "internal/procgroup"},
