@@ -94,6 +94,7 @@ var mistakes = []struct{ line, names, hint string }{
 	{"run FILES/pod.yaml", "-f is required", "prober run -f FILES/pod.yaml"},
 	{"run -f FILES/prober.yaml", "FILES/prober.yaml:1: ", "prober run --config FILES/prober.yaml"},
 	{"run --config FILES/pod.yaml", "FILES/pod.yaml:1: ", "prober run -f FILES/pod.yaml"},
+	{"run --config prober.yaml --history-retention 30", `"--history-retention"`, "prober run --config prober.yaml --history-retention 30d"},
 	{"run -c prober.yaml", "-c", "prober run --config prober.yaml"},
 	{"run --file pod.yaml", "--file", "prober run --filename pod.yaml"},
 	{"run -f pod.yaml -v", "-v", "prober run -f pod.yaml --log-level=debug"},
