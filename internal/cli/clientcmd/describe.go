@@ -56,7 +56,7 @@ func describe(ctx context.Context, env *command.Env, c *client.Client, s *select
 	}
 	if len(events) > 0 {
 		fmt.Fprintln(env.Stdout, "\nEvents of the pod:")
-		if err := (&table{of: find("events"), out: env.Stdout}).write(true, events); err != nil {
+		if err := newTable(env, find("events"), false, false).write(true, events); err != nil {
 			return err
 		}
 	}

@@ -119,7 +119,7 @@ func (g *getter) printer(s *selection) (printer, error) {
 			return nil
 		}, nil
 	default:
-		t := &table{of: g.of, wide: g.output == wide, anywhere: s.Namespace == "", out: g.env.Stdout}
+		t := newTable(g.env, g.of, g.output == wide, s.Namespace == "")
 		headers := !g.noHeaders
 		return func(items []item) error {
 			if len(items) == 0 {

@@ -66,7 +66,7 @@ func incidentItems(all []*api.IncidentStatus) (items []item) {
 			name: n.ID, object: n,
 			cells: []string{
 				n.ID, ago(n.Start), n.State, fmt.Sprint(probesOf(n)), shortened(n.Cause, maxPair-forPod), shortened(n.First.Pod, forPod),
-				lastedSince(n), n.Cause, partName(&n.First), n.First.Target, n.First.Cause,
+				lastedOf(n), n.Cause, partName(&n.First), n.First.Target, n.First.Cause,
 			},
 		})
 	}
@@ -90,8 +90,8 @@ func shortened(text string, most int) string {
 	return string(all[:most-1]) + "…"
 }
 
-// lastedSince returns how long an incident has lasted.
-func lastedSince(n *api.IncidentStatus) string {
+// lastedOf returns how long an incident has lasted.
+func lastedOf(n *api.IncidentStatus) string {
 	end := n.End
 	if end.IsZero() {
 		end = time.Now()
@@ -173,7 +173,7 @@ func describeIncident(out io.Writer, n *api.IncidentStatus) error {
 	}
 	field("State", state)
 	field("Started", fmt.Sprintf("%s, %s ago", n.Start.Local().Format(time.RFC3339), ago(n.Start)))
-	field("Lasted", lastedSince(n))
+	field("Lasted", lastedOf(n))
 	field("Probes", fmt.Sprintf("%d, of which %d fail", n.Probes, n.Failing))
 	field("First", partName(&n.First))
 	if n.First.Target != "" {
