@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/window"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 )
@@ -34,6 +35,7 @@ func (d *decoder) notify(a *Agent) yamlpos.Reader {
 			}
 			named[r.Name] = r.Line
 		}
+		notify.setExcept()
 		a.Notify = notify
 	}
 }
@@ -55,7 +57,7 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 		}
 		d.Mapping(n, path, yamlpos.Fields{
 			"name": d.NonEmpty(&r.Name), "webhook": d.webhook(&r.Webhook), "exec": d.execReceiver(&r.Exec), "mail": d.mail(&r.Mail),
-			"match": d.ListOf(d.probeMatch(&r.Match)), "states": d.notifyStates(&r.States), "groupBy": d.groupBy(&r.GroupBy),
+			"match": d.ListOf(d.probeMatch(&r.Match)), "fallback": d.Bool(&r.Fallback), "quiet": d.ListOf(d.quiet(&r.Quiet)), "states": d.notifyStates(&r.States), "groupBy": d.groupBy(&r.GroupBy),
 			"for": func(n *yamlpos.Node, path string) {
 				r.For = new(time.Duration)
 				d.interval(r.For, 0, 24*time.Hour)(n, path)
@@ -80,6 +82,17 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 			d.Errorf(n, path, "must have exactly one of exec, mail, webhook")
 		}
 		*to = append(*to, r)
+	}
+}
+
+func (d *decoder) quiet(to *window.List) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		var f windowFields
+		d.Mapping(n, path, d.windowFields(&f, make(yamlpos.Fields)))
+		*to = append(*to, d.window(n, path, &f))
+		if len(*to) == maxQuiet+1 {
+			d.Errorf(n, path, "must be one of at most %d items", maxQuiet)
+		}
 	}
 }
 

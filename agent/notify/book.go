@@ -127,6 +127,8 @@ type book struct {
 
 	limit pace.Rate // of messages
 	sent  pace.Bucket
+
+	quietUntil time.Time // end of the present or the last quiet hours
 }
 
 func newBook(spec *config.Receiver) *book {
@@ -252,7 +254,7 @@ func (b *book) selectsState(s states.State) bool {
 
 // selects reports whether a receiver selects a probe.
 func selects(spec *config.Receiver, c *change) bool {
-	return config.MatchesAny(spec.Match, &config.ProbeFacts{
+	return spec.Selects(&config.ProbeFacts{
 		Namespace: c.key.Namespace, Pod: c.key.Pod, Container: c.key.Container, Kind: c.key.Kind.String(), Handler: c.handler, Labels: c.labels,
 	})
 }
@@ -304,8 +306,10 @@ func (b *book) checkDue(now time.Time) (keys []Key) {
 func (b *book) due(it *item) time.Time { return latest(b.ready(it), it.waits.Add(b.spec.GroupWait)) }
 
 // update marks incidents that must be sent as owed, ends incidents of probes that do not exist, and drops
-// incidents that ended longer ago than the retention. It reports whether something changed.
+// incidents that ended longer ago than the retention. It reports whether something changed. In quiet hours it only
+// ends incidents.
 func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
+	mayOwe := !b.isQuiet(now)
 	for key, it := range b.items {
 		if it.maybeGone && !now.Before(it.check) {
 			if exists(key) {
@@ -316,16 +320,25 @@ func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 			}
 		}
 		switch {
-		case it.state != quiet && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
+		case mayOwe && it.state != quiet && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
 			it.setOwed()
 			changed = true
-		case it.state == quiet && !it.sending && now.Sub(it.at) > b.spec.Retention:
+		case mayOwe && it.state == quiet && !it.sending && now.Sub(latest(it.at, b.quietUntil)) > b.spec.Retention:
 			delete(b.items, key)
 			b.dropped++
 			changed = true
 		}
 	}
 	return changed
+}
+
+// isQuiet reports whether nothing may be sent, because of quiet hours. An incident that begins and ends
+// meanwhile is never owed.
+func (b *book) isQuiet(now time.Time) bool {
+	if !now.Before(b.quietUntil) {
+		b.quietUntil = latest(b.quietUntil, b.spec.Quiet.Until(now))
+	}
+	return now.Before(b.quietUntil)
 }
 
 // end ends the incident of a probe that is gone or not selected any more.
@@ -435,6 +448,9 @@ func latest(a, b time.Time) time.Time {
 // next returns the groups of the message to send now, or the time of the next call; the zero time is never.
 // If merge is set and the rate limit allows only one more message, that message has all groups that are due.
 func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
+	if b.isQuiet(now) {
+		return nil, earlier(b.nextUpdate(now), b.quietUntil)
+	}
 	var due []plan
 	for _, p := range b.plans(now) {
 		if !p.due.After(now) {
