@@ -279,6 +279,11 @@ var packages = map[string]struct {
 		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/timespan", "probe", "internal/clip"},
 		others: []string{"github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
+	"internal/cli/simulatecmd": {
+		ours:   []string{"agent/api", "agent/client", "agent/notify", "agent/notify/format", "config", "internal/cli/command", "internal/cli/remote", "internal/explain", "internal/whatif", "pods/targets", "probe"},
+		others: []string{"github.com/spf13/cobra"},
+	},
+	"internal/whatif": {ours: []string{"agent/api", "agent/notify", "agent/notify/format", "config", "core/results", "core/states", "core/worker", "probe"}},
 	"internal/cli/pushcmd": {
 		ours:   []string{"agent/client", "agent/notify/format", "internal/cli/command", "internal/cli/remote", "internal/clip", "internal/explain", "internal/outbound", "internal/pace", "internal/procgroup"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "k8s.io/apimachinery"},

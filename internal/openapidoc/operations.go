@@ -143,6 +143,15 @@ var operations = []operation{
 		answer: api.Report{}, also: []string{"text/csv"}, codes: []int{400, 404, 503},
 	},
 	{
+		method: "get", path: "/api/v1/changes", id: "listChanges", tag: "state",
+		summary: "List the changes of the states of probes, oldest first. An agent without --state-dir has none.",
+		query: []parameter{
+			{name: "since", about: "A duration before now such as 30d or 12h, or a time; 30d by default."}, untilNow, namespace, pod, container,
+			{name: "kind", about: "Only of this kind.", values: kinds},
+		},
+		answer: api.StateChanges{}, codes: []int{400, 404, 503},
+	},
+	{
 		method: "get", path: "/api/v1/events", id: "listEvents", tag: "state", summary: "List the newest events, the last one at the end.",
 		query: []parameter{
 			namespace, pod, container, {name: "reason", about: "Only with this reason, such as Unhealthy."},
