@@ -31,6 +31,8 @@ type Receiver struct {
 	Except   []ProbeMatch
 	States   []NotifyState // states that are notified
 	Quiet    window.List   // when nothing is sent
+	// FlapDetection withholds the ends and begins of a probe that fails often.
+	FlapDetection bool
 	// For is how long a state must last before it is notified. Nil means 0, and a minute for a warning.
 	For            *time.Duration
 	GroupBy        []string      // field names of [ProbeMatch], and LabelPrefix with the name of a label; probes with the same values share a message

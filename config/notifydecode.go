@@ -52,7 +52,7 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		r := Receiver{
 			States: []NotifyState{NotifyFailure, NotifyUnknown}, GroupBy: []string{"namespace"}, GroupWait: DefaultGroupWait,
-			GroupInterval: DefaultGroupInterval, RepeatInterval: DefaultRepeatInterval, Resolved: true, MaxPerMinute: DefaultMaxPerMinute,
+			GroupInterval: DefaultGroupInterval, RepeatInterval: DefaultRepeatInterval, Resolved: true, FlapDetection: true, MaxPerMinute: DefaultMaxPerMinute,
 			Retention: DefaultRetention, Line: n.Line, Path: path,
 		}
 		d.Mapping(n, path, yamlpos.Fields{
@@ -66,6 +66,7 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 			"groupInterval":  d.interval(&r.GroupInterval, 0, 24*time.Hour),
 			"repeatInterval": d.repeatInterval(&r.RepeatInterval),
 			"resolved":       d.Bool(&r.Resolved),
+			"flapDetection":  d.Bool(&r.FlapDetection),
 			"maxPerMinute":   d.Int(&r.MaxPerMinute, 1, 600),
 			"retention":      d.interval(&r.Retention, time.Minute, 30*24*time.Hour),
 		}, "name")

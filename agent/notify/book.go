@@ -100,6 +100,9 @@ type item struct {
 	sentCause states.Cause
 	sentGen   int
 
+	flapping flapping
+	flaps    flaps // in the newest message
+
 	// maybeGone means that the probe may be gone. check is when to check whether it exists.
 	maybeGone bool
 	check     time.Time
@@ -122,8 +125,9 @@ type book struct {
 	spec    *config.Receiver
 	items   map[Key]*item
 	groups  map[string]*group
-	changes int    // number of changes of state
-	dropped uint64 // number of incidents that ended longer ago than the retention
+	begins  map[Key][]time.Time // of the newest incidents of each probe, see [book.recent]
+	changes int                 // number of changes of state
+	dropped uint64              // number of incidents that ended longer ago than the retention
 
 	limit pace.Rate // of messages
 	sent  pace.Bucket
@@ -132,7 +136,7 @@ type book struct {
 }
 
 func newBook(spec *config.Receiver) *book {
-	return &book{spec: spec, items: make(map[Key]*item), groups: make(map[string]*group), limit: pace.Rate{Burst: spec.MaxPerMinute, Every: time.Minute / time.Duration(spec.MaxPerMinute)}}
+	return &book{spec: spec, items: make(map[Key]*item), groups: make(map[string]*group), begins: make(map[Key][]time.Time), limit: pace.Rate{Burst: spec.MaxPerMinute, Every: time.Minute / time.Duration(spec.MaxPerMinute)}}
 }
 
 // removalWait is how long a probe must be gone before its incident ends: a reload replaces probes.
@@ -150,13 +154,11 @@ func (b *book) apply(c *change, now time.Time) {
 		}
 		return
 	}
-	state, at := quiet, c.at
-	if !selects(b.spec, c) {
-		at = now // a state of the past may be selected no more, because a label has changed
-	} else {
+	state, selected := quiet, selects(b.spec, c)
+	if selected {
 		before := quiet
 		if it != nil {
-			before = it.state
+			before = it.present()
 		}
 		state = b.effectiveState(before, c.state)
 	}
@@ -175,8 +177,11 @@ func (b *book) apply(c *change, now time.Time) {
 	if state != quiet || c.cause != (states.Cause{}) {
 		it.cause = c.cause
 	}
-	if state != it.state {
-		b.setState(it, state, at)
+	switch {
+	case !selected:
+		b.end(it, now) // not c.at: a label may have changed since
+	case state != it.present():
+		b.move(it, state, c.at)
 	}
 }
 
@@ -218,7 +223,7 @@ func (it *item) clearIfKnown() {
 
 // causeChanged reports whether the receiver knows the state of the incident, but not its present cause.
 func (it *item) causeChanged() bool {
-	return it.state != quiet && it.state == it.told && !it.toldCause.Is(it.cause)
+	return it.state != quiet && it.state == it.told && !it.flapping.on && !it.toldCause.Is(it.cause)
 }
 
 // expectedState returns the state that the receiver knows once it accepts the message in flight, if any.
@@ -310,6 +315,7 @@ func (b *book) due(it *item) time.Time { return latest(b.ready(it), it.waits.Add
 // ends incidents.
 func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 	mayOwe := !b.isQuiet(now)
+	changed = b.settleSteady(now)
 	for key, it := range b.items {
 		if it.maybeGone && !now.Before(it.check) {
 			if exists(key) {
@@ -343,7 +349,8 @@ func (b *book) isQuiet(now time.Time) bool {
 
 // end ends the incident of a probe that is gone or not selected any more.
 func (b *book) end(it *item, now time.Time) {
-	it.maybeGone = false
+	it.maybeGone, it.flapping = false, flapping{}
+	delete(b.begins, it.Key)
 	if it.state != quiet {
 		b.setState(it, quiet, now)
 	}
@@ -353,7 +360,14 @@ func (b *book) end(it *item, now time.Time) {
 // the receiver knows nothing yet.
 func (b *book) takeOver(other *book, same bool) {
 	b.dropped = other.dropped
+	mayFlap := same && b.spec.FlapDetection
+	if mayFlap {
+		b.begins = other.begins
+	}
 	for key, it := range other.items {
+		if it.flapping.on && !mayFlap {
+			other.settle(it)
+		}
 		it.group = nil
 		if !same {
 			it.told, it.owed, it.worst, it.times = quiet, false, quiet, 0
@@ -477,7 +491,7 @@ func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 // nextUpdate returns when [book.update] may next change something; the zero time is never.
 func (b *book) nextUpdate(now time.Time) (at time.Time) {
 	for _, it := range b.items {
-		for _, t := range []time.Time{b.owedAt(it), it.checkAt()} {
+		for _, t := range []time.Time{b.owedAt(it), it.checkAt(), it.steadyAt()} {
 			if t.After(now) && (at.IsZero() || t.Before(at)) {
 				at = t
 			}
@@ -524,7 +538,7 @@ func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Caus
 		}
 	}
 	for _, it := range items {
-		it.cause = newest(it)
+		it.cause, it.flaps = newest(it), b.flapsOf(it, now)
 		it.sending, it.sent, it.sentGen, it.sentCause = true, it.state, it.gen, it.cause
 	}
 	slices.SortFunc(items, func(x, y *item) int {

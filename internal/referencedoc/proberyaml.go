@@ -139,6 +139,7 @@ var proberYAML = []section{
 		{"notify.receivers[].groupInterval", "shortest time between two messages of a group", ""},
 		{"notify.receivers[].repeatInterval", "time until a group that still fails is sent again; `0` for never", ""},
 		{"notify.receivers[].resolved", "send the end of a failure too", ""},
+		{"notify.receivers[].flapDetection", "from the third failure in 30 minutes, send the end of a failure only after 15 steady minutes", ""},
 		{"notify.receivers[].maxPerMinute", "messages a minute; above it, groups share messages", ""},
 		{"notify.receivers[].retention", "how long prober tries to send a failure that is over", ""},
 	}},

@@ -89,7 +89,9 @@ type Probe struct {
 	// DurationSeconds is the duration of the incident, until now if it has not ended.
 	DurationSeconds int64 `json:"durationSeconds"`
 	// Times is the number of failures since the last message, if more than one.
-	Times  int    `json:"times,omitempty"`
+	Times int `json:"times,omitempty"`
+	// Flaps is set if the probe fails often. Further failures and ends are not sent before it is steady.
+	Flaps  *Flaps `json:"flaps,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Text   string `json:"text,omitempty"`
 	// Explain is a command that shows the cause.
@@ -97,6 +99,13 @@ type Probe struct {
 	URL     string `json:"url,omitempty"`
 	// Labels are the labels of the pod or the target when the incident began, see [Labels].
 	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Flaps counts the failures of a probe that flaps.
+type Flaps struct {
+	Count int       `json:"count"`
+	Since time.Time `json:"since"` // when the first of them began
+	State string    `json:"state"` // of the probe now: "success", or a state of [Probe.State]
 }
 
 // Add adds a probe to m. Only the first 100 probes are listed; the others are counted.
@@ -200,6 +209,9 @@ func (p *Probe) headline() string {
 	}
 	if p.Times > 1 {
 		text += fmt.Sprintf(", %d times", p.Times)
+	}
+	if p.Flaps != nil {
+		text += fmt.Sprintf(", flaps: %d times since %s", p.Flaps.Count, p.Flaps.Since.UTC().Format(time.RFC3339))
 	}
 	return text + ", since " + p.Since.UTC().Format(time.RFC3339)
 }
