@@ -42,6 +42,8 @@ type Receiver struct {
 	Resolved       bool          // whether the end of a notified state is notified
 	MaxPerMinute   int           // messages
 	Retention      time.Duration // how long to retry the notification of a resolved incident
+	// TimeZone is the zone of the times in messages; nil means UTC.
+	TimeZone *time.Location
 
 	Line int // in the file, for later errors
 	Path string
@@ -57,23 +59,15 @@ const (
 	NotifyUnknown NotifyState = "unknown"
 )
 
-// WebhookFormat is the format of the body of a request.
-type WebhookFormat string
-
-// The formats of [Webhook.Format].
-const (
-	SlackFormat     WebhookFormat = "slack"
-	TeamsFormat     WebhookFormat = "teams"
-	PagerDutyFormat WebhookFormat = "pagerduty"
-	JSONFormat      WebhookFormat = "json"
-	TemplateFormat  WebhookFormat = "template"
-)
-
-// Webhook is a URL that receives a POST for each message.
+// Webhook is a URL that receives a request for each message.
 type Webhook struct {
 	Format          WebhookFormat
 	URL, URLFile    string // exactly one is set
 	RoutingKeyFile  string // of PagerDuty
+	APIKeyFile      string // of Opsgenie
+	BotTokenFile    string // of Telegram
+	ChatID          string // of Telegram: a number, or @CHANNEL
+	Room            string // ID of a room of Matrix
 	Headers         map[string]string
 	BearerTokenFile string // "": no token
 	CA              string // path of the trusted CAs, in PEM; "": the system's
@@ -123,7 +117,6 @@ const (
 	DefaultMaxPerMinute   = 20
 	DefaultNotifyTimeout  = 10 * time.Second // of a request or a command; a mail has three times as long
 	WarningFor            = time.Minute      // how long a warning must last before it is notified
-	pagerDutyURL          = "https://events.pagerduty.com/v2/enqueue"
 	maxReceivers          = 50
 	maxQuiet              = 20 // windows of a receiver
 )

@@ -38,6 +38,15 @@ func MatchesAny(entries []ProbeMatch, p *ProbeFacts) bool {
 	return len(entries) == 0 || slices.ContainsFunc(entries, func(m ProbeMatch) bool { return m.Matches(p) })
 }
 
+// ParseMatch reads a list of entries of match from data: JSON, or YAML. Errors name file.
+func ParseMatch(file string, data []byte) (all []ProbeMatch, err error) {
+	d := decoder{yamlpos.Decoder{File: file}}
+	if root := d.Parse(data, maxSize); root != nil {
+		d.ListOf(d.probeMatch(&all))(root, "match")
+	}
+	return all, d.Err()
+}
+
 func (d *decoder) probeMatch(to *[]ProbeMatch) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		var m ProbeMatch

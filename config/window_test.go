@@ -14,8 +14,9 @@ func TestQuiet(t *testing.T) {
   receivers:
   - name: ops
     webhook: {url: "http://h"}
+    timeZone: Europe/Riga
     quiet:
-    - {schedule: "0 22 * * mon-fri", duration: 9h, timeZone: Europe/Riga}
+    - {schedule: "0 22 * * mon-fri", duration: 9h}
     - {from: 2026-12-24T18:00, until: "2026-12-27T00:00:00+02:00", timeZone: Europe/Riga}
 `))
 	if err != nil {

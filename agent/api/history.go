@@ -23,8 +23,8 @@ type ReportItem struct {
 	// Uptime is the fraction of the known time in which the state was success or warning, from 0 to 1; nil if
 	// no time is known.
 	Uptime *float64 `json:"uptime"`
-	// Seconds is how long the probe was in each state. Time without the agent, or without the probe, counts
-	// for no state. Uptime is (success+warning) / (success+warning+failure).
+	// Seconds is how long the probe was in each state. Time without the agent, without the probe, or in a
+	// maintenance window with "exclude", counts for no state. Uptime is (success+warning) / (success+warning+failure).
 	Seconds StateSeconds `json:"seconds"`
 	// Incidents are the times in which the state was failure, newest first, at most 1,000. A restart of the
 	// agent, or an unknown state for at most ten minutes, does not end an incident.
@@ -42,6 +42,8 @@ type StateSeconds struct {
 	Warning float64 `json:"warning"`
 	Failure float64 `json:"failure"`
 	Unknown float64 `json:"unknown"`
+	// Maintenance is how long it was in maintenance windows whose time counts for no state.
+	Maintenance float64 `json:"maintenance,omitzero"`
 }
 
 // Incident is a time in which a probe was in the state failure.

@@ -21,9 +21,10 @@ type track struct {
 	key          record.Key
 	handler      string
 	state        record.State
-	since        int64  // when the state began
+	since        int64  // when the state began, or a mark within it
 	reason, text string // of the change to the state
 	seen         bool   // an event has set the state
+	spared       bool   // reports count the time for no state
 	removed      bool   // the probe was removed last, and not ended by a stop of the agent
 	held         uint64 // number of the last snapshot with this series
 	tally        tally
@@ -147,7 +148,9 @@ func (l *timeline) apply(e *record.Event) {
 			l.endOthers()
 		}
 	case record.Held, record.Change:
-		if t := l.ids[e.ID]; t != nil {
+		if t := l.ids[e.ID]; t != nil && isMark(e) {
+			l.mark(t, e.Time, e.Reason == record.Spared)
+		} else if t != nil {
 			l.set(t, e)
 		}
 		if e.Op == record.Held && l.awaited > 0 {
@@ -184,11 +187,28 @@ func (l *timeline) endAll(at int64) {
 	}
 }
 
+// isMark reports whether a change is a mark.
+func isMark(e *record.Event) bool {
+	return e.Op == record.Change && (e.Reason == record.Spared || e.Reason == record.Counted)
+}
+
+// mark sets whether the time of a series is spared from at on.
+func (l *timeline) mark(t *track, at int64, spared bool) {
+	if at = max(at, t.since); t.spared == spared {
+		return
+	}
+	if t.since < at && t.seen {
+		l.passed(t, t.since, at)
+	}
+	t.spared, t.since = spared, at
+}
+
 // set sets the state of a series.
 func (l *timeline) set(t *track, e *record.Event) {
 	if e.Op == record.Held {
 		t.held = l.snapshots
-		if !t.seen { // the begin of this state is unknown
+		l.mark(t, e.Time, false) // another mark follows if it is spared
+		if !t.seen {             // the begin of this state is unknown
 			t.state, t.since, t.reason, t.text = e.State, e.Time, e.Reason, e.Text
 		}
 	}
@@ -210,6 +230,7 @@ func (l *timeline) change(t *track, next record.State, at int64, reason, text st
 		l.passed(t, t.since, at)
 	}
 	l.notify(t, at, next, reason, text)
+	t.spared = t.spared && next != record.Absent
 	t.state, t.since, t.reason, t.text = next, at, reason, text
 }
 

@@ -36,6 +36,8 @@ type change struct {
 	removed      bool
 	at           time.Time
 	cause        states.Cause
+	held         bool      // the probe is in a maintenance window
+	released     time.Time // when it left the last one since state began; zero if there was none
 	// before has earlier changes that receivers need and that are not in the book: the last change to success
 	// or warning, and the last change to failure after it.
 	before []*change
@@ -102,6 +104,9 @@ type item struct {
 
 	flapping flapping
 	flaps    flaps // in the newest message
+
+	held     bool      // the probe is in a maintenance window
+	released time.Time // when it left the last one
 
 	// maybeGone means that the probe may be gone. check is when to check whether it exists.
 	maybeGone bool
@@ -183,6 +188,26 @@ func (b *book) apply(c *change, now time.Time) {
 	case state != it.present():
 		b.move(it, state, c.at)
 	}
+	if state != quiet {
+		b.hold(it, c)
+	}
+}
+
+// hold records whether the probe of an incident is in a maintenance window. After the window the state counts as
+// if it began then.
+func (b *book) hold(it *item, c *change) {
+	was := it.held
+	it.held, it.released = c.held, latest(it.released, c.released)
+	if was && !it.held {
+		it.released = latest(it.released, c.at)
+		it.waits = b.ready(it)
+	}
+}
+
+// withheld reports whether the receiver must not get the state of an incident now: it is in a maintenance window,
+// and the state was not owed before.
+func (it *item) withheld() bool {
+	return it.held && it.state != quiet && !(it.owed && it.owedGen == it.gen)
 }
 
 // setState changes the state of an item.
@@ -294,7 +319,7 @@ func (b *book) ready(it *item) time.Time {
 	if it.state == quiet {
 		return it.at
 	}
-	return it.at.Add(b.spec.Duration(config.NotifyState(it.state.String())))
+	return latest(it.at, it.released).Add(b.spec.Duration(config.NotifyState(it.state.String())))
 }
 
 // checkDue returns the probes that may be gone and must be checked now.
@@ -326,7 +351,7 @@ func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 			}
 		}
 		switch {
-		case mayOwe && it.state != quiet && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
+		case mayOwe && it.state != quiet && !it.held && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
 			it.setOwed()
 			changed = true
 		case mayOwe && it.state == quiet && !it.sending && now.Sub(latest(it.at, b.quietUntil)) > b.spec.Retention:
@@ -425,6 +450,8 @@ func (b *book) plans(now time.Time) []plan {
 		used[g] = true
 		p := plan{group: g}
 		switch {
+		case it.withheld():
+			continue
 		case it.owed, it.causeChanged():
 		case it.state != it.told:
 			p.due = b.due(it)
@@ -501,7 +528,7 @@ func (b *book) nextUpdate(now time.Time) (at time.Time) {
 }
 
 func (b *book) owedAt(it *item) (at time.Time) {
-	if it.state != quiet && it.state != it.expectedState() {
+	if it.state != quiet && !it.held && it.state != it.expectedState() {
 		at = b.due(it)
 	}
 	return at
@@ -528,6 +555,7 @@ func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Caus
 			continue
 		}
 		switch {
+		case it.withheld():
 		case it.state == quiet, it.state == it.told:
 			items = append(items, it)
 		case !now.Before(b.ready(it)):
@@ -588,7 +616,7 @@ func (b *book) refused(groups []plan, now time.Time) {
 // open for the receiver.
 func (b *book) pending() (pending, open int) {
 	for _, it := range b.items {
-		if it.owed || it.state != it.told || it.causeChanged() {
+		if !it.withheld() && (it.owed || it.state != it.told || it.causeChanged()) {
 			pending++
 		}
 		if it.told != quiet {
@@ -602,7 +630,7 @@ func (b *book) pending() (pending, open int) {
 func (b *book) force(now time.Time) {
 	b.sent = pace.Bucket{}
 	for _, it := range b.items {
-		if it.state != it.told && !now.Before(b.ready(it)) {
+		if it.state != it.told && !it.withheld() && !now.Before(b.ready(it)) {
 			if it.state == quiet {
 				it.owed = true
 			} else {

@@ -121,7 +121,9 @@ func (b *book) settle(it *item) {
 		b.setState(it, f.state, f.at)
 		return
 	}
-	it.setOwed()
+	if !it.held {
+		it.setOwed()
+	}
 }
 
 // settleSteady ends the flapping of probes that are steady, and forgets old incidents. It reports whether it

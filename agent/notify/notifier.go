@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
@@ -52,6 +54,7 @@ type Notifier struct {
 
 	mu        sync.Mutex
 	unwell    map[Key]*change // the states of probes that are not well
+	held      map[Key]string  // probes in a maintenance window, with the UIDs of their pods
 	receivers []*receiver
 	counts    map[string]*counts // by receiver, also of removed ones
 }
@@ -75,7 +78,7 @@ func New(cfg Config) *Notifier {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), unwell: make(map[Key]*change), counts: make(map[string]*counts)}
+	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), unwell: make(map[Key]*change), held: make(map[Key]string), counts: make(map[string]*counts)}
 	n.saver = newSaver(cfg.StateFile, cfg.Log, n.saved)
 	return n
 }
@@ -94,7 +97,7 @@ func (n *Notifier) Changed(c *states.Change) {
 		}
 	}
 	x := &change{
-		key: Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}, uid: c.Info.PodUID, handler: c.Info.Handler, target: c.Target,
+		key: keyOf(&c.Info), uid: c.Info.PodUID, handler: c.Info.Handler, target: c.Target,
 		state: c.To, removed: c.Removed, at: c.Time, cause: c.Cause,
 	}
 	if x.state == quiet {
@@ -104,6 +107,7 @@ func (n *Notifier) Changed(c *states.Change) {
 	x.labels, _ = n.cfg.Labels(x.uid, x.key.Container, x.key.Kind)
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	_, x.held = n.held[x.key]
 	if old := n.unwell[x.key]; x.removed && old != nil && old.uid != x.uid {
 		return // the removed pod was replaced by one of the same name
 	}
@@ -144,6 +148,36 @@ func (n *Notifier) Relabel() {
 		}
 	}
 }
+
+// Maintain records that a probe is in a maintenance window, or no more. Within a window receivers get no message
+// about the probe, except about the end of a failure. A failure that lasts at the end of the window counts as if
+// it began then.
+func (n *Notifier) Maintain(i *worker.Info, in bool) {
+	key := keyOf(i)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case in:
+		n.held[key] = i.PodUID
+	case n.held[key] == i.PodUID: // otherwise a pod of the same name is in the window
+		delete(n.held, key)
+	}
+	x := n.unwell[key]
+	if _, held := n.held[key]; x == nil || x.held == held {
+		return
+	}
+	next := *x
+	next.held = !x.held
+	if !next.held {
+		next.released = time.Now()
+	}
+	n.unwell[key] = &next
+	for _, r := range n.receivers {
+		r.noteLocked(&next)
+	}
+}
+
+func keyOf(i *worker.Info) Key { return Key{i.Namespace, i.Pod, i.Container, i.Kind} }
 
 // isBehind reports whether a probe is unknown because something on the way to its target fails.
 func (n *Notifier) isBehind(reason probe.Reason) bool {
@@ -267,9 +301,9 @@ func Check(configFile string, c *config.Notify) []error {
 		if r.Webhook == nil || r.Webhook.Format != config.TemplateFormat {
 			continue
 		}
-		w := &webhook{r.Webhook, configFile, nil}
-		for _, m := range []*format.Message{example(r.Name, c.ExternalURL), newSender(c.ExternalURL, nil).test(r.Name, time.Now())} {
-			if _, err := w.renderTemplate(m); err != nil {
+		w := &webhook{r, configFile, nil}
+		for _, m := range []*format.Message{example(r, c.ExternalURL), newSender(r, c.ExternalURL, nil).test(r.Name, time.Now())} {
+			if _, err := w.encode(m, &url.URL{}, ""); err != nil {
 				errs = append(errs, fieldError(configFile, r, err))
 				break
 			}

@@ -52,7 +52,7 @@ func TestManyProbesAreOneMessage(t *testing.T) {
 			t.Fatalf("%d letters", len(w.letters))
 		}
 		l := w.letters[0]
-		if l.Counts.Failure != 500 || len(l.Probes) != 100 || l.Omitted != 400 || l.Title != "500 failure, namespace default" {
+		if l.Counts.Failure != 500 || len(l.Probes) != 100 || l.Omitted != 400 || l.Title != "500 of default fail: web-499/app, web-498/app, web-497/app and 497 more" {
 			t.Errorf("%+v, %d probes, %d omitted, %s", l.Counts, len(l.Probes), l.Omitted, l.Title)
 		}
 	})

@@ -58,6 +58,8 @@ type savedItem struct {
 	News      bool              `json:"news,omitempty"` // the receiver does not know Reason and Text
 	Labels    map[string]string `json:"labels,omitempty"`
 	Flapping  *savedFlapping    `json:"flapping,omitempty"`
+	Held      bool              `json:"held,omitempty"`
+	Released  time.Time         `json:"released,omitzero"`
 }
 
 // savedFlapping has the fields of [flapping] of a probe that flaps.
@@ -81,7 +83,7 @@ func (b *book) save() *savedReceiver {
 	for _, it := range b.items {
 		s.Items = append(s.Items, savedItem{
 			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.target, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
-			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), format.Labels(it.labels), it.flapping.save(),
+			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), format.Labels(it.labels), it.flapping.save(), it.held, it.released,
 		})
 		b.groupOf(it)
 	}
@@ -110,6 +112,7 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 		it := &item{
 			Key: Key{x.Namespace, x.Pod, x.Container, kind}, uid: x.UID, handler: x.Handler, target: x.Target, state: parseState(x.State), at: x.At, since: x.Since,
 			cause: states.Cause{Reason: x.Reason, Text: x.Text}, removed: x.Removed, told: parseState(x.Told), owed: x.Owed, worst: parseState(x.Worst), times: x.Times, labels: x.Labels,
+			held: x.Held, released: x.Released,
 		}
 		if !x.News {
 			it.toldCause = it.cause

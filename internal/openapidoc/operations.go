@@ -108,6 +108,16 @@ var operations = []operation{
 		summary: "Show one probe: the one that ticked last, if there are two while its pod is replaced.", answer: api.ProbeStatus{}, codes: []int{400, 404},
 	},
 	{
+		method: "get", path: "/api/v1/incidents", id: "listIncidents", tag: "state",
+		summary: "List incidents: failing probes, grouped by what they share. The open incident with the most failing probes is first.",
+		query:   []parameter{namespace, {name: "state", about: "Only in this state.", values: []string{api.IncidentOpen, api.IncidentEnded}}},
+		answer:  api.IncidentList{}, codes: []int{400, 503},
+	},
+	{
+		method: "get", path: "/api/v1/incidents/{id}", id: "getIncident", tag: "state", summary: "Show one incident.",
+		answer: api.IncidentStatus{}, codes: []int{400, 404},
+	},
+	{
 		method: "get", path: "/api/v1/targets", id: "listTargets", tag: "state", summary: "List the targets of prober.yaml, also those that are dropped or gone.",
 		query: []parameter{
 			{name: "group", about: "Only of this group."}, namespace, pod, {name: "state", about: "Only in this state.", values: []string{"probed", "dropped", "gone"}}, limit, goOn,
