@@ -46,13 +46,17 @@ type Message struct {
 	// Group has the `groupBy` fields, which all probes share.
 	Group  map[string]string `json:"group"`
 	Counts Counts            `json:"counts"`
-	Probes []Probe           `json:"probes"`
+	// Causes are the most frequent causes of failing probes, if some share one. There are at most five.
+	Causes []Cause `json:"causes,omitempty"`
+	Probes []Probe `json:"probes"`
 	// Omitted is the number of probes that are not listed.
 	Omitted int `json:"omitted,omitempty"`
 	// URL is the status page of the agent; "" if unknown.
 	URL string `json:"url,omitempty"`
 	// Most is the maximum number of listed probes; 0 means 100.
 	Most int `json:"-"`
+
+	causes []Cause // all, in the order of Add
 }
 
 // Counts has the number of probes of a [Message] by status.
@@ -131,6 +135,7 @@ func (m *Message) count(p *Probe) {
 	}
 	if p.Status == Failing {
 		m.Status = Failing
+		m.countCause(p)
 	}
 }
 

@@ -160,8 +160,9 @@ func span(d time.Duration) string {
 	return fmt.Sprint(int64(d/time.Second), " s")
 }
 
-// SetTitle sets the title of m. It must be called after all probes were added.
+// SetTitle sets the title and the causes of m. It must be called after all probes were added.
 func (m *Message) SetTitle() {
+	m.Causes = m.commonCauses()
 	if len(m.Probes) == 1 && m.Omitted == 0 {
 		m.Title = m.Probes[0].title(m.still())
 	} else {
@@ -211,6 +212,9 @@ func (m *Message) summary() string {
 		of = ""
 	}
 	title, names := strings.Join(parts, ", "), m.names()
+	if causes := m.causeTitle(); causes != "" {
+		return title + ": " + causes
+	}
 	if len(names) == 0 {
 		return title
 	}
