@@ -2,8 +2,10 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
+	"github.com/daeace23/prober/internal/window"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -22,8 +24,15 @@ type Receiver struct {
 	Exec    *ExecReceiver
 	Mail    *MailReceiver
 
-	Match  []ProbeMatch  // selects probes that match at least one; empty: all probes
-	States []NotifyState // states that are notified
+	Match []ProbeMatch // selects probes that match at least one; empty: all probes
+	// Fallback excludes the probes that other receivers select with Match. Except has the entries of these
+	// receivers, nil without Fallback.
+	Fallback bool
+	Except   []ProbeMatch
+	States   []NotifyState // states that are notified
+	Quiet    window.List   // when nothing is sent
+	// FlapDetection withholds the ends and begins of a probe that fails often.
+	FlapDetection bool
 	// For is how long a state must last before it is notified. Nil means 0, and a minute for a warning.
 	For            *time.Duration
 	GroupBy        []string      // field names of [ProbeMatch], and LabelPrefix with the name of a label; probes with the same values share a message
@@ -109,6 +118,7 @@ const (
 	DefaultNotifyTimeout  = 10 * time.Second // of a request or a command; a mail has three times as long
 	WarningFor            = time.Minute      // how long a warning must last before it is notified
 	maxReceivers          = 50
+	maxQuiet              = 20 // windows of a receiver
 )
 
 // Equal reports whether r and other are equal except for their position in the file.
@@ -126,6 +136,26 @@ func (r *Receiver) withoutPlace() *Receiver {
 		c.Webhook = &w
 	}
 	return &c
+}
+
+// Selects reports whether r selects the probe.
+func (r *Receiver) Selects(p *ProbeFacts) bool {
+	return MatchesAny(r.Match, p) && !slices.ContainsFunc(r.Except, func(m ProbeMatch) bool { return m.Matches(p) })
+}
+
+// setExcept sets Except of each receiver with Fallback.
+func (n *Notify) setExcept() {
+	var selected []ProbeMatch
+	for i := range n.Receivers {
+		if r := &n.Receivers[i]; !r.Fallback {
+			selected = append(selected, r.Match...)
+		}
+	}
+	for i := range n.Receivers {
+		if r := &n.Receivers[i]; r.Fallback {
+			r.Except = selected
+		}
+	}
 }
 
 // Duration returns how long state must last before it is notified.

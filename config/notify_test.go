@@ -36,7 +36,7 @@ func TestNotify(t *testing.T) {
 	}
 	base := config.Receiver{
 		States: []config.NotifyState{"failure", "unknown"}, GroupBy: []string{"namespace"}, GroupWait: 10 * time.Second, GroupInterval: time.Minute,
-		RepeatInterval: 4 * time.Hour, Resolved: true, MaxPerMinute: 20, Retention: 24 * time.Hour,
+		RepeatInterval: 4 * time.Hour, Resolved: true, FlapDetection: true, MaxPerMinute: 20, Retention: 24 * time.Hour,
 	}
 	ops, pager, mail, local := base, base, base, base
 	ops.Name, ops.Line, ops.Path = "ops", 6, "notify.receivers[0]"

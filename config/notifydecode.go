@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/internal/window"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 )
@@ -37,6 +38,7 @@ func (d *decoder) notify(a *Agent) yamlpos.Reader {
 			}
 			named[r.Name] = r.Line
 		}
+		notify.setExcept()
 		a.Notify = notify
 	}
 }
@@ -53,12 +55,12 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		r := Receiver{
 			States: []NotifyState{NotifyFailure, NotifyUnknown}, GroupBy: []string{"namespace"}, GroupWait: DefaultGroupWait,
-			GroupInterval: DefaultGroupInterval, Resolved: true, MaxPerMinute: DefaultMaxPerMinute,
+			GroupInterval: DefaultGroupInterval, Resolved: true, FlapDetection: true, MaxPerMinute: DefaultMaxPerMinute,
 			Retention: DefaultRetention, Line: n.Line, Path: path,
 		}
 		d.Mapping(n, path, yamlpos.Fields{
 			"name": d.NonEmpty(&r.Name), "webhook": d.webhook(&r.Webhook), "exec": d.execReceiver(&r.Exec), "mail": d.mail(&r.Mail),
-			"match": d.ListOf(d.probeMatch(&r.Match)), "states": d.notifyStates(&r.States), "groupBy": d.groupBy(&r.GroupBy),
+			"match": d.ListOf(d.probeMatch(&r.Match)), "fallback": d.Bool(&r.Fallback), "quiet": d.ListOf(d.quiet(&r.Quiet, yamlpos.Field(n, "timeZone"))), "states": d.notifyStates(&r.States), "groupBy": d.groupBy(&r.GroupBy),
 			"for": func(n *yamlpos.Node, path string) {
 				r.For = new(time.Duration)
 				d.interval(r.For, 0, 24*time.Hour)(n, path)
@@ -67,6 +69,7 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 			"groupInterval":  d.interval(&r.GroupInterval, 0, 24*time.Hour),
 			"repeatInterval": d.repeatInterval(&r.RepeatInterval),
 			"resolved":       d.Bool(&r.Resolved),
+			"flapDetection":  d.Bool(&r.FlapDetection),
 			"timeZone":       yamlpos.Parsed(&d.Decoder, &r.TimeZone, parseTimeZone),
 			"maxPerMinute":   d.Int(&r.MaxPerMinute, 1, 600),
 			"retention":      d.interval(&r.Retention, time.Minute, 30*24*time.Hour),
@@ -85,6 +88,24 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 		}
 		d.setRepeatInterval(n, path, &r)
 		*to = append(*to, r)
+	}
+}
+
+// quiet returns a reader of quiet hours. zone is the time zone of the receiver; nil: UTC.
+func (d *decoder) quiet(to *window.List, zone *yamlpos.Node) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		var f windowFields
+		fields := d.windowFields(&f, make(yamlpos.Fields))
+		if zone != nil {
+			if _, err := parseTimeZone(zone.Value); err == nil { // otherwise it is reported
+				f.zone = zone.Value
+			}
+		}
+		d.Mapping(n, path, fields)
+		*to = append(*to, d.window(n, path, &f))
+		if len(*to) == maxQuiet+1 {
+			d.Errorf(n, path, "must be one of at most %d items", maxQuiet)
+		}
 	}
 }
 

@@ -94,6 +94,9 @@ func (s *sender) probe(it *item, now time.Time) format.Probe {
 	}
 	p.Reason, p.Text = clean(it.cause)
 	p.Labels = format.Labels(it.labels)
+	if f := it.flaps; f.count > 0 {
+		p.Flaps = &format.Flaps{Count: f.count, Since: s.time(f.first), State: f.now.String()}
+	}
 	if it.times > 0 {
 		p.Times = it.times + 1
 	}

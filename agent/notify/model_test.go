@@ -197,6 +197,9 @@ func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[st
 			if p.Status != format.Failing {
 				want = ok
 			}
+			if p.Flaps != nil { // its incident goes on until it is steady
+				_ = want.UnmarshalText([]byte(p.Flaps.State))
+			}
 			if m := models[p.Pod]; !m.hadState(want, at.Add(-removalWait), at.Add(100*time.Millisecond)) {
 				t.Errorf("%s: %s was reported as %s %s, which is wrong", l.at, p.Pod, p.Status, p.State)
 			}
@@ -222,7 +225,9 @@ func checkOrder(t *testing.T, at time.Duration, before, p *format.Probe) {
 
 // sameNews reports whether two letters have the same contents about the same incidents.
 func sameNews(a, b *letter) bool {
-	return a.summary() == b.summary() && slices.EqualFunc(a.Probes, b.Probes, func(x, y format.Probe) bool { return x.Since.Equal(y.Since) && x.Ended.Equal(y.Ended) })
+	return a.summary() == b.summary() && slices.EqualFunc(a.Probes, b.Probes, func(x, y format.Probe) bool {
+		return x.Since.Equal(y.Since) && x.Ended.Equal(y.Ended) && (x.Flaps == nil) == (y.Flaps == nil)
+	})
 }
 
 // checkKnown checks that each lasting incident was sent, and that the last message has the present state.

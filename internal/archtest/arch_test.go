@@ -214,7 +214,7 @@ var packages = map[string]struct {
 	"internal/timespan":     {},
 	"internal/statefile":    {ours: []string{"internal/ownership", "internal/regular"}},
 	"internal/window":       {ours: []string{"core/endpoint"}},
-	"agent/notify/format":   {ours: []string{"config"}},
+	"agent/notify/format":   {ours: []string{"config", "core/states"}},
 	"agent/notify": {
 		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
 	},

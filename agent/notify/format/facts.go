@@ -22,13 +22,21 @@ func (f fact) String() string { return f.name + ": " + f.text }
 // facts returns the facts of p, the most important ones first. Its headline and its URL are not among them.
 func (p *Probe) facts() []fact {
 	all := []fact{
-		{"cause", p.cause(), true}, {"target", cmp.Or(p.Target, p.Handler), true}, {"since", p.period(), false}, {"probe", p.name(), false},
+		{"flaps", p.flaps(), false}, {"cause", p.cause(), true}, {"target", cmp.Or(p.Target, p.Handler), true}, {"since", p.period(), false}, {"probe", p.name(), false},
 		{"explain", p.Explain, true},
 	}
 	if p.Status == Failing {
 		all = append(all, fact{"pause", p.Pause, true})
 	}
 	return slices.DeleteFunc(all, func(f fact) bool { return f.text == "" })
+}
+
+// flaps returns how often p has failed; "" if it does not flap.
+func (p *Probe) flaps() string {
+	if p.Flaps == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d failures since %s, at present %s", p.Flaps.Count, p.Flaps.Since.Format(clock), p.Flaps.State)
 }
 
 func (p *Probe) name() string {

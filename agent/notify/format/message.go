@@ -47,13 +47,17 @@ type Message struct {
 	// Group has the `groupBy` fields, which all probes share.
 	Group  map[string]string `json:"group"`
 	Counts Counts            `json:"counts"`
-	Probes []Probe           `json:"probes"`
+	// Causes are the most frequent causes of failing probes, if some share one. There are at most five.
+	Causes []Cause `json:"causes,omitempty"`
+	Probes []Probe `json:"probes"`
 	// Omitted is the number of probes that are not listed.
 	Omitted int `json:"omitted,omitempty"`
 	// URL is the status page of the agent; "" if unknown.
 	URL string `json:"url,omitempty"`
 	// Most is the maximum number of listed probes; 0 means 100.
 	Most int `json:"-"`
+
+	causes []Cause // all, in the order of Add
 }
 
 // Counts has the number of probes of a [Message] by status.
@@ -87,7 +91,9 @@ type Probe struct {
 	// DurationSeconds is the duration of the incident, until now if it has not ended.
 	DurationSeconds int64 `json:"durationSeconds"`
 	// Times is the number of failures since the last message, if more than one.
-	Times  int    `json:"times,omitempty"`
+	Times int `json:"times,omitempty"`
+	// Flaps is set if the probe fails often. Further failures and ends are not sent before it is steady.
+	Flaps  *Flaps `json:"flaps,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Text   string `json:"text,omitempty"`
 	// Explain is a command that shows the cause, and Pause one that pauses the probe for an hour.
@@ -96,6 +102,13 @@ type Probe struct {
 	URL     string `json:"url,omitempty"`
 	// Labels are the labels of the pod or the target when the incident began, see [Labels].
 	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Flaps counts the failures of a probe that flaps.
+type Flaps struct {
+	Count int       `json:"count"`
+	Since time.Time `json:"since"` // when the first of them began
+	State string    `json:"state"` // of the probe now: "success", or a state of [Probe.State]
 }
 
 // Add adds a probe to m. Only the first [Message.Most] probes are listed; the others are counted.
@@ -123,6 +136,7 @@ func (m *Message) count(p *Probe) {
 	}
 	if p.Status == Failing {
 		m.Status = Failing
+		m.countCause(p)
 	}
 }
 

@@ -90,6 +90,9 @@ func (p *Probe) subject() string {
 // sentence returns the state of p, such as "shop-checkout is down" or "web/app liveness fails".
 func (p *Probe) sentence(still string) string {
 	v := verbs[p.presentState()]
+	if p.Flaps != nil {
+		v.target, v.probe = "*flaps", "*flaps"
+	}
 	if p.isTarget() {
 		return p.subject() + " " + strings.Replace(v.target, "*", still, 1)
 	}
@@ -159,11 +162,12 @@ func span(d time.Duration) string {
 // classes has the states and statuses of probes in the order of a title.
 var classes = []string{"failure", "unknown", "warning", Resolved, Removed}
 
-// SetTitle sets the title of m. It must be called after all probes were added.
+// SetTitle sets the title and the causes of m. It must be called after all probes were added.
 //
 // A title is such as "checkout is down: 503 from GET https://shop.example/ for 4 min; 2 are well again" or
 // "3 of shop fail: checkout, cart, search; 1 is unknown".
 func (m *Message) SetTitle() {
+	m.Causes = m.commonCauses()
 	of := " of " + m.groupName()
 	if of == " of " {
 		of = " probes"
@@ -179,7 +183,7 @@ func (m *Message) SetTitle() {
 		case n == 1 && len(probes) == 1:
 			parts = append(parts, probes[0].title(m.still()))
 		default:
-			parts = append(parts, fmt.Sprint(n, of, " ", m.verb(class, n))+names(probes, n))
+			parts = append(parts, fmt.Sprint(n, of, " ", m.verb(class, n), ": ", cmp.Or(m.causeTitle(), names(probes, n))))
 		}
 	}
 	m.Title = strings.Join(parts, "; ")
@@ -217,7 +221,7 @@ func (m *Message) still() string {
 }
 
 // names returns the first different subjects of n probes, of which some are listed, such as
-// ": checkout, cart, search and 2 more".
+// "checkout, cart, search and 2 more".
 func names(listed []*Probe, n int) string {
 	var shown []string
 	for _, p := range listed {
@@ -232,7 +236,7 @@ func names(listed []*Probe, n int) string {
 	if n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
-	return ": " + text
+	return text
 }
 
 // title returns a title about one probe.
