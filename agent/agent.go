@@ -294,7 +294,7 @@ func (a *Agent) setNetworks() {
 func (a *Agent) notifications() notify.Config {
 	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe, UplinkDown: a.judge.UplinkDown, Current: func(podUID, container string, kind probe.Kind) states.Status {
 		return a.states.Of(podUID, container, kind)
-	}}
+	}, Labels: a.labelsOf}
 	if a.cfg.StateDir != "" {
 		c.StateFile = filepath.Join(a.cfg.StateDir, "notifications.json")
 	}

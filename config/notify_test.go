@@ -83,6 +83,8 @@ func TestNotifyErrors(t *testing.T) {
 		"{receivers: [{" + hook + ", states: []}]}":                                                                   "notify.receivers[0].states: must not be empty",
 		"{receivers: [{" + hook + ", states: [success]}]}":                                                            `notify.receivers[0].states[0]: unknown value "success"; known: failure, unknown, warning`,
 		"{receivers: [{" + hook + ", groupBy: [pod, pod]}]}":                                                          `notify.receivers[0].groupBy[1]: "pod" is set twice`,
+		"{receivers: [{" + hook + ", groupBy: [team]}]}":                                                              `notify.receivers[0].groupBy[0]: unknown value "team"; known: container, handler, kind, label:team, namespace, pod`,
+		"{receivers: [{" + hook + ", groupBy: ['label:']}]}":                                                          "notify.receivers[0].groupBy[0]: must have a name of at most 317 characters after label:",
 		"{receivers: [{" + hook + ", match: [{}]}]}":                                                                  "notify.receivers[0].match[0]: must have at least one field; without match all probes are selected",
 		"{receivers: [{" + hook + ", match: [{pod: '['}]}]}":                                                          `notify.receivers[0].match[0].pod: "[": syntax error in pattern`,
 		"{receivers: [{" + hook + ", repeatInterval: 1s}]}":                                                           "notify.receivers[0].repeatInterval: must be 0, which means never, or from 1m to 720h",

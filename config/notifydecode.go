@@ -110,8 +110,15 @@ func (d *decoder) groupBy(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		*to = []string{}
 		d.Items(n, path, func(n *yamlpos.Node, path string) {
-			var field string
-			yamlpos.OneOf(&d.Decoder, &field, groupFields...)(n, path)
+			field, _ := d.Text(n, path)
+			label, isLabel := strings.CutPrefix(field, LabelPrefix)
+			switch {
+			case field == "" && n.Kind != yamlpos.Scalar: // reported
+			case isLabel && (label == "" || len(label) > maxLabelName):
+				d.Errorf(n, path, "must have a name of at most %d characters after %s", maxLabelName, LabelPrefix)
+			case !isLabel && !slices.Contains(groupFields, field):
+				d.Errorf(n, path, "unknown value %.80q%s", field, yamlpos.Known(field, append([]string{LabelPrefix + field}, groupFields...)))
+			}
 			if slices.Contains(*to, field) {
 				d.Errorf(n, path, "%q is set twice", field)
 			}
@@ -119,6 +126,9 @@ func (d *decoder) groupBy(to *[]string) yamlpos.Reader {
 		})
 	}
 }
+
+// maxLabelName is the maximum length of a label's name in Kubernetes, with its prefix.
+const maxLabelName = 253 + 1 + 63
 
 func (d *decoder) webhook(to **Webhook) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {

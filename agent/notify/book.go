@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type change struct {
 	key          Key
 	uid, handler string
 	target       string // "" if unknown
+	labels       map[string]string
 	state        states.State
 	removed      bool
 	at           time.Time
@@ -76,9 +78,10 @@ type item struct {
 	Key
 	uid, handler string
 	target       string
-	state        states.State // present state; quiet: the incident has ended
-	at           time.Time    // when state began
-	since        time.Time    // when the incident began
+	labels       map[string]string // at the begin of the incident, so that its group stays the same
+	state        states.State      // present state; quiet: the incident has ended
+	at           time.Time         // when state began
+	since        time.Time         // when the incident began
 	cause        states.Cause
 	removed      bool // it ended because the probe is gone
 
@@ -150,8 +153,10 @@ func (b *book) apply(c *change, now time.Time) {
 		}
 		return
 	}
-	state := quiet
-	if selects(b.spec, c) {
+	state, at := quiet, c.at
+	if !selects(b.spec, c) {
+		at = now // a state of the past may be selected no more, because a label has changed
+	} else {
 		before := quiet
 		if it != nil {
 			before = it.state
@@ -162,7 +167,7 @@ func (b *book) apply(c *change, now time.Time) {
 		if state == quiet {
 			return
 		}
-		it = &item{Key: c.key, state: quiet, told: quiet, worst: quiet, since: c.at}
+		it = &item{Key: c.key, labels: c.labels, state: quiet, told: quiet, worst: quiet, since: c.at}
 		b.items[c.key] = it
 	}
 	it.uid, it.target, it.maybeGone = c.uid, cmp.Or(c.target, it.target), false
@@ -174,7 +179,7 @@ func (b *book) apply(c *change, now time.Time) {
 		it.cause = c.cause
 	}
 	if state != it.state {
-		b.setState(it, state, c.at)
+		b.setState(it, state, at)
 	}
 	if state != quiet {
 		b.hold(it, c)
@@ -273,7 +278,7 @@ func (b *book) selectsState(s states.State) bool {
 // selects reports whether a receiver selects a probe.
 func selects(spec *config.Receiver, c *change) bool {
 	return config.MatchesAny(spec.Match, &config.ProbeFacts{
-		Namespace: c.key.Namespace, Pod: c.key.Pod, Container: c.key.Container, Kind: c.key.Kind.String(), Handler: c.handler,
+		Namespace: c.key.Namespace, Pod: c.key.Pod, Container: c.key.Container, Kind: c.key.Kind.String(), Handler: c.handler, Labels: c.labels,
 	})
 }
 
@@ -285,6 +290,11 @@ func (b *book) groupOf(it *item) *group {
 	labels := make(map[string]string, len(b.spec.GroupBy))
 	var name strings.Builder
 	for _, field := range b.spec.GroupBy {
+		if label, ok := strings.CutPrefix(field, config.LabelPrefix); ok {
+			labels[field] = it.labels[label]
+			name.WriteString(field + "=" + strconv.Quote(it.labels[label]) + ",")
+			continue
+		}
 		value := map[string]string{"namespace": it.Namespace, "pod": it.Pod, "container": it.Container, "kind": it.Kind.String(), "handler": it.handler}[field]
 		labels[field] = value
 		name.WriteString(field + "=" + value + ",")
@@ -374,7 +384,7 @@ func (b *book) takeOver(other *book, same bool) {
 // reselect ends the incidents that the receiver does not select any more.
 func (b *book) reselect(now time.Time) {
 	for _, it := range b.items {
-		if it.state != quiet && (!selects(b.spec, &change{key: it.Key, handler: it.handler}) || !b.selectsState(it.state)) {
+		if it.state != quiet && (!selects(b.spec, &change{key: it.Key, handler: it.handler, labels: it.labels}) || !b.selectsState(it.state)) {
 			b.end(it, now)
 		}
 	}

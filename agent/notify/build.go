@@ -78,6 +78,7 @@ func (s *sender) probe(it *item, now time.Time) format.Probe {
 		Handler: format.Clean(it.handler, format.MaxName), Target: format.Clean(it.target, format.MaxText), Status: format.Failing, State: it.state.String(), New: it.told == quiet, Since: it.since.UTC().Truncate(time.Millisecond),
 	}
 	p.Reason, p.Text = clean(it.cause)
+	p.Labels = format.Labels(it.labels)
 	if it.times > 0 {
 		p.Times = it.times + 1
 	}

@@ -33,6 +33,9 @@ type Config struct {
 	// Current returns the present state of a probe, with the cause of its newest attempt. The goroutines of
 	// receivers call it. nil: messages have the cause of the last change.
 	Current func(podUID, container string, kind probe.Kind) states.Status
+	// Labels returns the labels of a probe's pod or target, which are read-only; false if the probe does not
+	// exist. It is called at each change, and by [Notifier.Relabel]. nil: probes have no labels.
+	Labels func(podUID, container string, kind probe.Kind) (map[string]string, bool)
 	// UplinkDown reports whether the witnesses of the network do not respond. Meanwhile no message reports a
 	// probe that is unknown for lack of the network. nil: they always respond.
 	UplinkDown func() bool
@@ -64,6 +67,9 @@ var _ states.Reader = (*Notifier)(nil)
 func New(cfg Config) *Notifier {
 	if cfg.Exists == nil {
 		cfg.Exists = func(Key) bool { return false }
+	}
+	if cfg.Labels == nil {
+		cfg.Labels = func(string, string, probe.Kind) (map[string]string, bool) { return nil, false }
 	}
 	if cfg.UplinkDown == nil {
 		cfg.UplinkDown = func() bool { return false }
@@ -97,6 +103,7 @@ func (n *Notifier) Changed(c *states.Change) {
 		x.cause = c.Was // reported with the end of the incident
 	}
 	x.cause.Text = clipText(x.cause.Text)
+	x.labels, _ = n.cfg.Labels(x.uid, x.key.Container, x.key.Kind)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	_, x.held = n.held[x.key]
@@ -118,6 +125,7 @@ func (n *Notifier) Changed(c *states.Change) {
 // it began then.
 func (n *Notifier) Maintain(i *worker.Info, in bool) {
 	key := keyOf(i)
+	labels, exists := n.cfg.Labels(i.PodUID, i.Container, i.Kind)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -135,6 +143,9 @@ func (n *Notifier) Maintain(i *worker.Info, in bool) {
 	if !next.held {
 		next.released = time.Now()
 	}
+	if exists {
+		next.labels = labels
+	}
 	n.unwell[key] = &next
 	for _, r := range n.receivers {
 		r.noteLocked(&next)
@@ -142,6 +153,34 @@ func (n *Notifier) Maintain(i *worker.Info, in bool) {
 }
 
 func keyOf(i *worker.Info) Key { return Key{i.Namespace, i.Pod, i.Container, i.Kind} }
+
+// Relabel makes receivers select the probes that are not well by their present labels. It must be called
+// after pods have changed.
+func (n *Notifier) Relabel() {
+	n.mu.Lock()
+	all := slices.Collect(maps.Values(n.unwell))
+	n.mu.Unlock()
+	relabelled := make(map[*change]*change)
+	for _, x := range all {
+		labels, exists := n.cfg.Labels(x.uid, x.key.Container, x.key.Kind)
+		if exists && !maps.Equal(labels, x.labels) {
+			next := *x
+			next.labels = labels
+			relabelled[x] = &next
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for x, next := range relabelled {
+		if n.unwell[x.key] != x {
+			continue // it has changed since, with its present labels
+		}
+		n.unwell[x.key] = next
+		for _, r := range n.receivers {
+			r.noteLocked(next)
+		}
+	}
+}
 
 // isBehind reports whether a probe is unknown because something on the way to its target fails.
 func (n *Notifier) isBehind(reason probe.Reason) bool {

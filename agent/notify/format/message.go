@@ -5,8 +5,12 @@ package format
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/daeace23/prober/config"
 )
 
 // Version is the version of the JSON of a [Message]. Fields are added under the same version.
@@ -91,6 +95,8 @@ type Probe struct {
 	// Explain is a command that shows the cause.
 	Explain string `json:"explain"`
 	URL     string `json:"url,omitempty"`
+	// Labels are the labels of the pod or the target when the incident began, see [Labels].
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Add adds a probe to m. Only the first 100 probes are listed; the others are counted.
@@ -151,6 +157,11 @@ func (m *Message) title() string {
 	for _, field := range []string{"namespace", "pod", "container", "kind", "handler"} {
 		if value := m.Group[field]; value != "" {
 			title.WriteString(", " + field + " " + value)
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(m.Group)) {
+		if label, ok := strings.CutPrefix(field, config.LabelPrefix); ok && m.Group[field] != "" {
+			title.WriteString(", " + label + " " + m.Group[field])
 		}
 	}
 	return title.String()
