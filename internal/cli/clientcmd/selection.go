@@ -59,7 +59,7 @@ func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 	if r.name == "probes" {
 		c.Flags().StringVar(&f.handler, "handler", "", "handler, such as http, or the name of a plugin")
 		state := command.OneOf(&f.state, append([]string{""}, api.States...)...)
-		c.Flags().Var(state, "state", "state of the probe; a paused probe matches only paused")
+		c.Flags().Var(state, "state", "state of the probe; a paused probe matches only paused, and one in maintenance only maintenance")
 		c.Flags().Var(state, "result", "older name of --state")
 		c.Flags().Var(command.OneOf(&f.kind, "", "liveness", "readiness", "startup"), "kind", "kind of the probe")
 	}

@@ -23,7 +23,7 @@ func newStatus(env *command.Env) *cobra.Command {
 		Use:   "status",
 		Short: "Show in one line whether everything is healthy",
 		Long: "Status counts the probes of a running agent by their states, and names the first that fails. A\n" +
-			"paused probe counts as paused only. It also counts containers that do not stay up, plugins that do\n" +
+			"paused probe counts as paused only, and one in a maintenance window as maintenance. It also counts containers that do not stay up, plugins that do\n" +
 			"not run, and the problems of the agent in /readyz: a refused file, a source of targets that cannot be\n" +
 			"refreshed, or a problem of its host. Plugins and problems of the agent are included with -n, too.\n\n" +
 			"Exit code 0 if nothing fails, 1 if something fails, 3 if the agent does not respond, 64 wrong usage.",
@@ -74,7 +74,7 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 		}
 	}
 	parts := []string{fmt.Sprintf("%s: %d success", command.Count(len(probes), "probe"), counts["success"])}
-	for _, state := range []string{"warning", "failure", "unknown", api.Paused} {
+	for _, state := range []string{"warning", "failure", "unknown", api.Paused, api.InMaintenance} {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
