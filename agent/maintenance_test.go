@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -134,10 +135,10 @@ func TestMaintenanceOfConfigFile(t *testing.T) {
 	if status, body := r.send(http.DefaultClient, "DELETE", "/api/v1/maintenance/disks"); status != http.StatusUnauthorized {
 		t.Errorf("without rights: %d %s", status, body)
 	}
-	if status, body := r.overLocal("DELETE", "/api/v1/maintenance/disks"); status != http.StatusConflict || !strings.Contains(body, "part of prober.yaml") {
+	if status, body := r.overLocal("DELETE", "/api/v1/maintenance/disks", ""); status != http.StatusConflict || !strings.Contains(body, "part of prober.yaml") {
 		t.Errorf("end of a window of prober.yaml: %d %s", status, body)
 	}
-	if status, body := r.overLocal("DELETE", "/api/v1/maintenance/none"); status != http.StatusNotFound {
+	if status, body := r.overLocal("DELETE", "/api/v1/maintenance/none", ""); status != http.StatusNotFound {
 		t.Errorf("end of no window: %d %s", status, body)
 	}
 	write(t, file, configHead)
@@ -145,8 +146,21 @@ func TestMaintenanceOfConfigFile(t *testing.T) {
 	awaitEvent(t, events, "probe", "after the end", outOfMaintenance)
 }
 
-// overLocal sends a request without a body over the agent's socket.
-func (r *running) overLocal(method, path string) (int, string) {
+// overLocal sends a request with a body over the agent's socket.
+func (r *running) overLocal(method, path, body string) (int, string) {
 	r.t.Helper()
-	return (&running{t: r.t, url: "http://localhost"}).send(r.local, method, path)
+	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	res, err := r.local.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
 }
