@@ -47,6 +47,7 @@ func (a *Agent) apiStatus(s *manager.ProbeStatus) api.ProbeStatus {
 	for i := range s.History {
 		p.History[i] = apiTick(&s.History[i])
 	}
+	p.Maintenance = a.maintenanceOf(s.Key())
 	if s.Paused {
 		p.Pause = a.pauses.Of(s.Key())
 	}

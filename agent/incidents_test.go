@@ -68,7 +68,9 @@ func TestIncidents(t *testing.T) {
 	if status, body := r.do("POST", "/api/v1/probes/other/cart/web/readiness/pause"); status != http.StatusOK {
 		t.Fatalf("pause: %d %s", status, body)
 	}
-	r.awaitIncidents("smaller", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].ID == open.ID && all[0].Failing == 1 })
+	r.awaitIncidents("smaller", func(all []api.IncidentStatus) bool {
+		return len(all) == 1 && all[0].ID == open.ID && all[0].Failing == 1
+	})
 	target.status.Store(http.StatusOK)
 	ended := r.awaitIncidents("ended", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].State == api.IncidentEnded })[0]
 	if ended.ID != open.ID || !ended.Start.Equal(open.Start) || ended.End.Before(open.Start) || ended.Probes != 2 || ended.Failing != 0 {

@@ -26,13 +26,15 @@ type ProbeSummary struct {
 	Handler   string `json:"handler"`
 	Target    string `json:"target,omitzero"` // see [ProbeStatus]
 	CurrentState
-	Result  string       `json:"result"` // decided: "success", "failure" or "unknown"
-	Run     int          `json:"run"`    // consecutive equal results
-	OnHold  bool         `json:"onHold,omitzero"`
-	Paused  bool         `json:"paused,omitzero"`
-	Gate    string       `json:"gate,omitzero"` // why the probe makes no attempts
-	Last    *TickSummary `json:"last,omitzero"` // absent before the first tick
-	Removed bool         `json:"removed,omitzero"`
+	Result string       `json:"result"` // decided: "success", "failure" or "unknown"
+	Run    int          `json:"run"`    // consecutive equal results
+	OnHold bool         `json:"onHold,omitzero"`
+	Paused bool         `json:"paused,omitzero"`
+	Gate   string       `json:"gate,omitzero"` // why the probe makes no attempts
+	Last   *TickSummary `json:"last,omitzero"` // absent before the first tick
+	// Maintenance is the maintenance window of the probe; absent if it is in none.
+	Maintenance *Maintenance `json:"maintenance,omitzero"`
+	Removed     bool         `json:"removed,omitzero"`
 }
 
 // TickSummary is the last tick of a [ProbeSummary].

@@ -21,6 +21,7 @@ func summaryOf(p *api.ProbeStatus) *api.ProbeSummary {
 	s := &api.ProbeSummary{
 		Namespace: p.Namespace, Pod: p.Pod, UID: p.UID, Container: p.Container, Kind: p.Kind, Handler: p.Handler, Target: p.Target,
 		Result: p.Result, Run: p.Run, OnHold: p.OnHold, Paused: p.Paused, Gate: p.Gate, CurrentState: p.CurrentState,
+		Maintenance: p.Maintenance,
 	}
 	s.Cause = oneLine(p.Cause)
 	if last := p.Last; last != nil {

@@ -53,7 +53,7 @@ function tiles() {
       for (const t of nodes) {
         put(t.number, count(store.counts[t.state]));
         attr(t.node, "data-none", store.counts[t.state] ? "no" : "yes");
-        if (t.state === "paused") t.node.hidden = !store.counts.paused;
+        if (t.state === "paused" || t.state === "maintenance") t.node.hidden = !store.counts[t.state];
       }
     },
   };
@@ -192,8 +192,8 @@ function checkLink(c) {
 
 /** showCalm says that all probes succeed, if they do. @param {any} into */
 function showCalm(into) {
-  const { success, paused } = store.counts, calm = success > 0 && success + paused === store.probes.size;
-  const words = calm ? `All probes succeed${paused ? `, ${count(paused)} paused` : ""}.` : "";
+  const { success, paused, maintenance } = store.counts, calm = success > 0 && success + paused + maintenance === store.probes.size;
+  const words = calm ? `All probes succeed${paused ? `, ${count(paused)} paused` : ""}${maintenance ? `, ${count(maintenance)} in maintenance` : ""}.` : "";
   into.hidden = !calm;
   if (into.dataset.words !== words) fill(into, icon("success"), words);
   into.dataset.words = words;

@@ -71,9 +71,10 @@ export function probeView(route) {
     lastSummary = Date.now();
     actions.node.hidden = false;
     put(why, clean(x.summary));
-    why.dataset.state = p.paused ? "paused" : state;
+    why.dataset.state = p.paused ? "paused" : p.maintenance ? "maintenance" : state;
     fill(head, badge(why.dataset.state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
       p.paused ? h("span.pill", {}, p.pausedUntil ? `${holds(p)} until ${clock(when(p.pausedUntil))}` : holds(p), p.pauseReason ? h("span", {}, ": ", said(p.pauseReason)) : null) : null,
+      p.maintenance ? h("span.pill", {}, `maintenance until ${clock(when(p.maintenance.until))}`, p.maintenance.reason ? h("span", {}, ": ", said(p.maintenance.reason)) : null) : null,
       p.onHold ? h("span.pill", {}, "on hold") : null, p.gate && !p.paused ? h("span.pill", {}, said(p.gate)) : null);
     agentSection.hidden = !objects(x.agent).length;
     fill(agent, ...objects(x.agent).map((c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
@@ -118,7 +119,7 @@ export function probeView(route) {
 
   function update() {
     row = find(of) ?? (row && store.probes.has(row.key) ? row : null);
-    const p = row?.p, version = p ? `${row?.state}${p.last?.time}${p.paused}${p.gate?.replace(/\d+/g, "")}${p.onHold}${p.run}` : `none ${store.version.members}`;
+    const p = row?.p, version = p ? `${row?.state}${p.last?.time}${p.paused}${p.maintenance?.until}${p.gate?.replace(/\d+/g, "")}${p.onHold}${p.run}` : `none ${store.version.members}`;
     if (version === seen && asked) return;
     const wait = 1000 - (Date.now() - asked); // a probe may tick ten times a second
     if (wait > 0 && asked) {

@@ -27,7 +27,7 @@ const COLUMNS = [
     };
   } },
   { title: "State", name: "state", make: (cell) => (r) => {
-    put(cell, r.p.paused ? `${line(r.p.state, 20)}, ${holds(r.p)}` : r.state);
+    put(cell, r.p.paused ? `${line(r.p.state, 20)}, ${holds(r.p)}` : r.p.maintenance ? `${line(r.p.state, 20)}, maintenance` : r.state);
     attr(cell, "data-state", r.state);
   } },
   { title: "Kind", name: "kind", make: (cell) => (r) => put(cell, r.p.kind) },
@@ -125,7 +125,7 @@ class Filters {
     for (const r of store.probes.values()) handlers.add(r.p.handler);
     for (const c of this.chips) {
       put(c.number, count(store.counts[c.state]));
-      if (c.state === "paused") c.node.hidden = !store.counts.paused && !this.states.includes("paused");
+      if (c.state === "paused" || c.state === "maintenance") c.node.hidden = !store.counts[c.state] && !this.states.includes(c.state);
     }
     const wanted = this.query.get("handler") ?? "";
     if (wanted) handlers.add(wanted);

@@ -16,7 +16,7 @@ const MIN_PAUSE = 100; // ms between two batches
  * @property {any} p the newest summary
  * @property {string} name for sorting
  * @property {string} text for searching
- * @property {string} state the value that it is counted by: its state, or "paused"
+ * @property {string} state the value that it is counted by: its state, "paused" or "maintenance"
  * @property {number} sinceMs
  * @property {number} slot in the histories
  * @property {number} version changes with the row
@@ -31,7 +31,7 @@ export const pods = new Map();
 /** @type {Map<string, any>} */
 export const events = new Map();
 /** @type {Record<string, number>} */
-export const counts = { failure: 0, warning: 0, unknown: 0, paused: 0, success: 0 };
+export const counts = { failure: 0, warning: 0, unknown: 0, paused: 0, maintenance: 0, success: 0 };
 
 export const link = { state: "connecting", epoch: 0, since: 0, heard: 0, text: "" };
 
@@ -213,7 +213,7 @@ function applyProbe(key, o) {
     return;
   }
   if (!row && probes.size >= MAX_PROBES) return;
-  const state = o.paused ? "paused" : STATES.includes(o.state) ? o.state : STATES.includes(o.result) ? o.result : "unknown";
+  const state = o.paused ? "paused" : o.maintenance ? "maintenance" : STATES.includes(o.state) ? o.state : STATES.includes(o.result) ? o.result : "unknown";
   const sinceMs = when(o.stateSince);
   if (!row) {
     const name = `${o.namespace}/${o.pod}/${o.container}/${o.kind}`;
@@ -314,7 +314,7 @@ export function setLink(state, text = "") {
  * worst returns the state of all probes together.
  */
 export function worst() {
-  return STATES.find((s) => counts[s] > 0) ?? (counts.paused > 0 ? "success" : "unknown");
+  return STATES.find((s) => counts[s] > 0) ?? (counts.paused + counts.maintenance > 0 ? "success" : "unknown");
 }
 
 /** @type {Map<string, string>} */

@@ -73,4 +73,3 @@ func FuzzUptimeKuma(f *testing.F)  { fuzz(f, "uptime-kuma", "backup.json") }
 func FuzzCloudprober(f *testing.F) { fuzz(f, "cloudprober", "cloudprober.cfg") }
 func FuzzNagios(f *testing.F)      { fuzz(f, "nagios", "objects.cfg") }
 func FuzzMonit(f *testing.F)       { fuzz(f, "monit", "monitrc") }
-
