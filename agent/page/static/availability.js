@@ -2,7 +2,7 @@
 // The availability of each probe, from the history in the agent's state directory.
 
 import { ask, Failed } from "./api.js";
-import { fill, h, icon, linkOf, put, said } from "./dom.js";
+import { Name, fill, h, icon, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
 import { RANGES } from "./past.js";
@@ -14,9 +14,9 @@ const stateOf = (r) => (typeof r.uptime !== "number" ? "unknown" : r.uptime === 
 /** @type {import("./grid.js").Column<any>[]} */
 const COLUMNS = [
   { title: "Probe", name: "probe", make: (cell) => {
-    const mark = h("span.mark"), where = h("bdi.where"), container = h("bdi.container");
-    cell.append(mark, h("span.name", {}, where, " ", container));
-    return (r) => { fill(mark, icon(stateOf(r))); put(where, line(`${r.namespace}/${r.pod}`, 120)); put(container, line(`${r.container} ${r.kind}`, 80)); };
+    const mark = h("span.mark"), name = new Name();
+    cell.append(mark, name.node);
+    return (r) => { fill(mark, icon(stateOf(r))); name.show(r, r.kind); };
   } },
   { title: "Uptime", name: "state num", make: (cell) => (r) => put(cell, percent(r.uptime)) },
   { title: "Incidents", name: "took num", make: (cell) => (r) => put(cell, count(r.incidentCount ?? 0)) },

@@ -2,7 +2,7 @@
 // pods, targets, plugins and the agent. The wall is the same for an unattended screen.
 
 import { ask } from "./api.js";
-import { COUNTED, attr, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
+import { COUNTED, Name, attr, containerOf, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
 import * as store from "./store.js";
 import { clock, count, line, now, objects, plural, since, span, when } from "./text.js";
 
@@ -59,16 +59,18 @@ function tiles() {
   };
 }
 
+/** whatOf returns what is probed. A target is probed for its readiness, unless its group says otherwise. @param {any} p */
+const whatOf = (p) => (containerOf(p) || p.kind !== "readiness" ? `${p.kind} · ` : "") + (p.target || p.handler);
+
 /** Item is the row of a probe in a list. */
 class Item {
   constructor() {
     this.mark = h("span.mark");
-    this.where = h("bdi");
-    this.container = h("bdi");
-    this.kind = h("span.kind");
+    this.name = new Name();
+    this.kind = h("bdi.kind");
     this.since = h("span.since");
     this.why = h("bdi");
-    this.link = h("a.item", {}, this.mark, h("span.what", {}, this.where, " ", h("b", {}, this.container), this.kind), this.since, h("span.why", {}, this.why));
+    this.link = h("a.item", {}, this.mark, h("span.what", {}, this.name.node, " "), h("span.probes", {}, this.kind), this.since, h("span.why", {}, this.why));
     this.node = h("li", {}, this.link);
     this.state = "";
     this.version = -1;
@@ -84,9 +86,9 @@ class Item {
     this.state = row.state;
     attr(this.link, "data-state", row.state);
     attr(this.link, "href", linkOf(p));
-    put(this.where, line(`${p.namespace}/${p.pod}`, 120));
-    put(this.container, line(p.container, 80));
-    put(this.kind, line(` ${p.kind} · ${p.target || p.handler}`, 200).replace(/^/, " "));
+    this.name.show(p);
+    put(this.kind, line(whatOf(p), 200));
+    attr(this.kind, "title", this.kind.textContent);
     put(this.why, line(p.cause || p.last?.text || p.gate || "no attempt yet", 240));
     this.time = p.stateSince;
     this.tick();
@@ -104,7 +106,7 @@ class Item {
  * @param {number} most
  */
 function bad(state, title, most = SHOWN) {
-  const list = h("ul.items"), heading = h("h2"), more = h("a", { href: link(["probes"], { state }) });
+  const list = h("ul.items.rows"), heading = h("h2"), more = h("a", { href: link(["probes"], { state }) });
   const node = h("section", { "aria-label": title, hidden: true }, heading, list, h("p.more", {}, more));
   /** @type {Map<string, Item>} */
   let items = new Map();

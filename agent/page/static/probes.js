@@ -2,7 +2,7 @@
 // The table of all probes. Its filters are stored in the address.
 
 import { ask, pathOf } from "./api.js";
-import { COUNTED, attr, fill, h, icon, linkOf, put } from "./dom.js";
+import { COUNTED, Name, attr, fill, h, icon, linkOf, put } from "./dom.js";
 import { spark, strip } from "./draw.js";
 import { Grid } from "./grid.js";
 import * as store from "./store.js";
@@ -16,14 +16,13 @@ const SORTS = { state: "worst first", name: "name", since: "newest change", dura
 /** @type {import("./grid.js").Column<Row>[]} */
 const COLUMNS = [
   { title: "Probe", name: "probe", make: (cell) => {
-    const mark = h("span.mark"), where = h("bdi.where"), container = h("bdi.container");
-    cell.append(mark, h("span.name", {}, where, " ", container));
+    const mark = h("span.mark"), name = new Name();
+    cell.append(mark, name.node);
     let state = "";
     return (r) => {
       if (state !== r.state) fill(mark, icon(r.state), h("span.unseen", {}, `${r.state} `));
       state = r.state;
-      put(where, line(`${r.p.namespace}/${r.p.pod}`, 120));
-      put(container, line(r.p.container, 80));
+      name.show(r.p);
     };
   } },
   { title: "State", name: "state", make: (cell) => (r) => {
