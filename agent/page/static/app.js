@@ -37,6 +37,7 @@ import { clock, plural } from "./text.js";
  * @property {() => void} [tick] each second
  * @property {() => void} [close]
  * @property {(query: URLSearchParams) => void} [requery] the query has changed, for example by the back button
+ * @property {import("./grid.js").Grid<any>} [grid] the table of the view, which keeps its place
  */
 
 /** @type {Record<string, {title?: string, view: (r: Route) => View}>} */
@@ -76,9 +77,11 @@ function parse(hash) {
 function route() {
   const { parts, query, before } = parse(location.hash);
   if (view && before === path && view.requery) {
+    entry = history.state?.entry ?? entry;
     view.requery(query);
     return;
   }
+  leaveEntry();
   const known = VIEWS[Object.hasOwn(VIEWS, parts[0] ?? "") ? parts[0] ?? "" : ""];
   view?.close?.();
   path = before;
@@ -94,8 +97,35 @@ function route() {
   if (routed) main.focus({ preventScroll: true });
   routed = true;
   update();
+  enterEntry();
 }
 let routed = false;
+
+// The places in the views of this tab's history, by the number of the history entry. The back button returns to them.
+/** @type {Map<number, {y: number, grid?: {top: number, key: string}}>} */
+const places = new Map();
+const PLACES = 100; // limit
+let entry = Date.now();
+
+/** leaveEntry keeps the place in the present view. */
+function leaveEntry() {
+  if (view) places.set(entry, { y: shownAt, grid: view.grid?.present() });
+  if (places.size > PLACES) places.delete(/** @type {number} */ (places.keys().next().value));
+}
+
+/** enterEntry returns to the place in the view of an entry that was seen before, and numbers a new one. */
+function enterEntry() {
+  const known = history.state?.entry, place = places.get(known);
+  entry = known ?? Math.max(Date.now(), entry + 1);
+  if (known === undefined) history.replaceState({ entry }, "");
+  if (place?.grid) view?.grid?.restore(place.grid);
+  if (place) scrollTo(0, place.y);
+  shownAt = scrollY;
+}
+
+let shownAt = 0; // how far the page is scrolled; a browser scrolls before it tells of another entry
+addEventListener("scroll", () => { if (history.state?.entry === entry) shownAt = scrollY; }, { passive: true });
+history.scrollRestoration = "manual";
 
 /**
  * setQuery changes the query in the address, so that links to the view include it. An empty value removes a parameter.
@@ -111,7 +141,8 @@ function setQuery(changes, push = false) {
   const text = query.toString();
   const hash = `#/${path}${text && "?" + text}`;
   if (hash === location.hash) return;
-  history[push ? "pushState" : "replaceState"](null, "", hash);
+  if (push) entry = Math.max(Date.now(), entry + 1);
+  history[push ? "pushState" : "replaceState"]({ entry }, "", hash);
   view?.requery?.(query);
 }
 

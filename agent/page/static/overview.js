@@ -3,6 +3,7 @@
 
 import { ask } from "./api.js";
 import { COUNTED, Name, attr, containerOf, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
+import { Hold } from "./hold.js";
 import * as store from "./store.js";
 import { clock, count, line, now, objects, plural, since, span, when } from "./text.js";
 
@@ -113,6 +114,12 @@ function bad(state, title, most = SHOWN) {
   /** @type {import("./store.js").Row[]} */
   let shown = [];
   let seen = -1;
+  const hold = new Hold(list, () => { seen = -1; store.schedule(); });
+  /** inPlace returns rows, but those that are shown stay in their places. @param {import("./store.js").Row[]} rows */
+  const inPlace = (rows) => {
+    const stay = shown.filter((row) => store.probes.has(row.key)), had = new Set(stay);
+    return [...stay, ...rows.filter((row) => !had.has(row))];
+  };
   return {
     node,
     update() {
@@ -122,8 +129,8 @@ function bad(state, title, most = SHOWN) {
       }
       seen = store.version.states;
       const rows = store.counts[state] ? store.inState(state) : [];
-      shown = rows.slice(0, most);
-      node.hidden = !rows.length;
+      shown = (hold.on ? inPlace(rows) : rows).slice(0, most);
+      node.hidden = !shown.length;
       put(heading, `${title} (${count(rows.length)})`);
       /** @type {Map<string, Item>} */
       const next = new Map();
@@ -140,6 +147,7 @@ function bad(state, title, most = SHOWN) {
     tick() {
       for (const i of items.values()) i.tick();
     },
+    close() { hold.close(); },
   };
 }
 
@@ -235,7 +243,7 @@ export function overview() {
     title: "", update,
     node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, notice, calm, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
     tick() { for (const part of [failing, warning, unknown]) part.tick(); side.refresh(); update(); },
-    close() { side.closed = true; },
+    close() { side.closed = true; for (const part of [failing, warning, unknown]) part.close(); },
   };
 }
 
@@ -256,6 +264,6 @@ export function wall() {
   return {
     title: "Wall", update, node: h("div.wall", {}, h("h1.unseen", {}, "Wall screen"), top.node, calm, checks, failing.node, warning.node, foot),
     tick() { failing.tick(); warning.tick(); side.refresh(); update(); },
-    close() { side.closed = true; },
+    close() { side.closed = true; failing.close(); warning.close(); },
   };
 }

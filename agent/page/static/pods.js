@@ -27,7 +27,7 @@ const restarts = (pod) => pod.containers.reduce((/** @type {number} */ n, /** @t
 
 /** @type {import("./grid.js").Column<any>[]} */
 const COLUMNS = [
-  { title: "Pod", name: "probe", make: (cell) => {
+  { title: "Pod", name: "probe", order: "name", by: (p) => `${p.namespace}/${p.name}`, make: (cell) => {
     const mark = h("span.mark"), name = h("bdi.where");
     cell.append(mark, h("span.name", {}, name));
     let shown = "";
@@ -38,9 +38,9 @@ const COLUMNS = [
       put(name, line(`${p.namespace}/${p.name}`, 160));
     };
   } },
-  { title: "Phase", name: "state", make: (cell) => (p) => put(cell, line(p.phase || "–", 20)) },
-  { title: "Ready", name: "kind", make: (cell) => (p) => put(cell, `${p.containers.filter((/** @type {any} */ c) => c.ready && !c.init).length} of ${p.containers.filter((/** @type {any} */ c) => !c.init).length}`) },
-  { title: "Restarts", name: "took num", make: (cell) => (p) => put(cell, count(restarts(p))) },
+  { title: "Phase", name: "state", order: "phase", by: (p) => p.phase || "", make: (cell) => (p) => put(cell, line(p.phase || "–", 20)) },
+  { title: "Ready", name: "kind", order: "ready", by: (p) => (p.ready ? 1 : 0), make: (cell) => (p) => put(cell, `${p.containers.filter((/** @type {any} */ c) => c.ready && !c.init).length} of ${p.containers.filter((/** @type {any} */ c) => !c.init).length}`) },
+  { title: "Restarts", name: "took num", order: "restarts", by: (p) => restarts(p), down: true, make: (cell) => (p) => put(cell, count(restarts(p))) },
   { title: "Containers", name: "output", make: (cell) => {
     const into = h("bdi");
     cell.append(into);
@@ -53,12 +53,12 @@ const COLUMNS = [
  * @returns {import("./app.js").View}
  */
 export function podsView(route) {
-  const grid = new Grid({ label: "Pods", name: "pods", columns: COLUMNS, key: (p) => p.uid, href: (p) => link(["pod", p.namespace, p.name]), empty: "No pod matches." });
+  const grid = new Grid({ route, label: "Pods", name: "pods", columns: COLUMNS, key: (p) => p.uid, href: (p) => link(["pod", p.namespace, p.name]), empty: "No pod matches." });
   const box = searchBox(route, "Search pods"), summary = h("span.summary");
-  let seen = "";
-  function update() {
-    const version = `${store.version.pods} ${store.version.states} ${box.words().join(" ")}`;
-    if (version === seen) return;
+  let seen = "", query = route.query;
+  function update(asked = false) {
+    const version = `${store.version.pods} ${store.version.states}`;
+    if (version === seen && !asked) return;
     seen = version;
     const words = box.words();
     const rows = [...store.pods.values()].filter((p) => {
@@ -67,12 +67,14 @@ export function podsView(route) {
     });
     const rank = { failure: 0, warning: 1, unknown: 2, success: 3 };
     rows.sort((a, b) => rank[/** @type {"failure"} */ (stateOf(a))] - rank[/** @type {"failure"} */ (stateOf(b))] || (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
-    grid.set(rows);
+    grid.arrange(rows, query);
+    if (asked) grid.set(rows);
+    else grid.renew(rows);
     put(summary, grid.summary(store.pods.size, "pods"));
   }
   return {
-    title: "Pods", update, node: h("div.table-view", {}, h("h1.unseen", {}, "Pods"), h("div.filters", { role: "search" }, box.node, summary), grid.frame),
-    requery(query) { box.read(query); update(); }, close() { grid.close(); },
+    title: "Pods", update: () => update(), grid, node: h("div.table-view", {}, h("h1.unseen", {}, "Pods"), h("div.filters", { role: "search" }, box.node, summary), grid.frame),
+    requery(q) { query = q; box.read(q); update(true); }, close() { grid.close(); },
   };
 }
 

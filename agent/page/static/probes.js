@@ -13,9 +13,12 @@ const SORTS = { state: "worst first", name: "name", since: "newest change", dura
 
 /** @typedef {import("./store.js").Row} Row */
 
+const targetOf = (/** @type {Row} */ r) => String(r.p.target || r.p.handler);
+const outputOf = (/** @type {Row} */ r) => String(r.p.last?.text || r.p.gate || "");
+
 /** @type {import("./grid.js").Column<Row>[]} */
 const COLUMNS = [
-  { title: "Probe", name: "probe", make: (cell) => {
+  { title: "Probe", name: "probe", order: "name", by: (r) => r.name, make: (cell) => {
     const mark = h("span.mark"), name = new Name();
     cell.append(mark, name.node);
     let state = "";
@@ -25,14 +28,14 @@ const COLUMNS = [
       name.show(r.p);
     };
   } },
-  { title: "State", name: "state", make: (cell) => (r) => {
+  { title: "State", name: "state", order: "state", by: (r) => COUNTED.indexOf(r.state), make: (cell) => (r) => {
     put(cell, r.p.paused ? `${line(r.p.state, 20)}, ${holds(r.p)}` : r.state);
     attr(cell, "data-state", r.state);
   } },
-  { title: "Kind", name: "kind", make: (cell) => (r) => put(cell, r.p.kind) },
-  { title: "Target", name: "target", make: text((r) => line(r.p.target || r.p.handler, 200)) },
-  { title: "Since", name: "since num", make: (cell) => (r) => put(cell, r.p.stateSince ? since(r.p.stateSince) : "–") },
-  { title: "Took", name: "took num", make: (cell) => (r) => put(cell, r.p.last?.durationSeconds ? took(r.p.last.durationSeconds) : "–") },
+  { title: "Kind", name: "kind", order: "kind", by: (r) => r.p.kind, make: (cell) => (r) => put(cell, r.p.kind) },
+  { title: "Target", name: "target", order: "target", by: targetOf, make: text((r) => line(targetOf(r), 200)) },
+  { title: "Since", name: "since num", order: "since", by: (r) => r.sinceMs || 0, down: true, make: (cell) => (r) => put(cell, r.p.stateSince ? since(r.p.stateSince) : "–") },
+  { title: "Took", name: "took num", order: "duration", by: (r) => r.p.last?.durationSeconds ?? -1, down: true, make: (cell) => (r) => put(cell, r.p.last?.durationSeconds ? took(r.p.last.durationSeconds) : "–") },
   { title: "Last 20", name: "strip", make: (cell) => {
     const canvas = h("canvas", { width: 100, height: 16, "aria-hidden": "true" }), words = h("span.unseen");
     cell.append(canvas, words);
@@ -52,7 +55,7 @@ const COLUMNS = [
       spark(canvas, seconds, results);
     };
   } },
-  { title: "Last output", name: "output", make: text((r) => line(r.p.last?.text || r.p.gate || "", 200)) },
+  { title: "Last output", name: "output", order: "output", by: outputOf, make: text((r) => line(outputOf(r), 200)) },
 ];
 
 /** text makes a cell with a foreign text. @param {(r: Row) => string} of */
@@ -63,14 +66,6 @@ function text(of) {
     return (/** @type {Row} */ r) => put(into, of(r));
   };
 }
-
-/** @type {Record<string, (a: Row, b: Row) => number>} */
-const ORDERS = {
-  state: (a, b) => COUNTED.indexOf(a.state) - COUNTED.indexOf(b.state),
-  name: () => 0,
-  since: (a, b) => (b.sinceMs || 0) - (a.sinceMs || 0),
-  duration: (a, b) => (b.p.last?.durationSeconds ?? -1) - (a.p.last?.durationSeconds ?? -1),
-};
 
 /** Filters are the controls above the table, and their selection. */
 class Filters {
@@ -88,7 +83,7 @@ class Filters {
     this.kind.append(h("option", { value: "" }, "all kinds"), ...KINDS.map((k) => h("option", { value: k }, k)));
     this.handler = choice("handler", "Handler");
     this.sort = choice("sort", "Order");
-    this.sort.append(...Object.entries(SORTS).map(([value, words]) => h("option", { value }, words)));
+    this.sort.append(h("option", { value: "", hidden: true }, "by column"), ...Object.entries(SORTS).map(([value, words]) => h("option", { value }, words)));
     this.chips = COUNTED.map((state) => {
       const number = h("b");
       return { state, number, node: h("button.chip", { type: "button", "data-state": state, "aria-pressed": "false", onclick: () => this.toggle(state) }, icon(state), number, ` ${state}`) };
@@ -113,7 +108,8 @@ class Filters {
     this.words = (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
     if (document.activeElement !== this.search) this.search.value = query.get("q") ?? "";
     this.kind.value = query.get("kind") ?? "";
-    this.sort.value = Object.hasOwn(SORTS, query.get("sort") ?? "") ? query.get("sort") : "state";
+    const sort = query.get("sort") ?? "state";
+    this.sort.value = Object.hasOwn(SORTS, sort) ? sort : "";
     for (const c of this.chips) attr(c.node, "aria-pressed", String(this.states.includes(c.state)));
     this.handler.value = query.get("handler") ?? "";
   }
@@ -144,13 +140,12 @@ class Filters {
       if (this.words.length && !this.words.every((w) => store.textOf(r).includes(w))) continue;
       rows.push(r);
     }
-    const order = ORDERS[this.sort.value] ?? ORDERS.state;
-    return rows.sort((a, b) => order(a, b) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+    return rows.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
   }
 
   /** moves reports whether a changed output or duration may change the selection or the order. */
   get moves() {
-    return this.words.length > 0 || this.sort.value === "duration";
+    return this.words.length > 0 || /duration|output/.test(this.query.get("sort") ?? "");
   }
 }
 
@@ -160,21 +155,24 @@ class Filters {
  */
 export function probesView(route) {
   const filters = new Filters(route);
-  const grid = new Grid({ label: "Probes", name: "probes", columns: COLUMNS, key: (r) => r.key, href: (r) => linkOf(r.p), version: (r) => r.version, empty: "No probe matches." });
+  const grid = new Grid({ route, label: "Probes", name: "probes", columns: COLUMNS, key: (r) => r.key, href: (r) => linkOf(r.p), version: (r) => r.version, empty: "No probe matches." });
   const wanted = new Histories();
   let seen = "", arranged = 0, late = 0;
-  function arrange() {
+  /** @param {boolean} asked by the user: otherwise a list that is in use holds still */
+  function arrange(asked) {
     arranged = performance.now();
     seen = `${store.version.members} ${store.version.states}`;
     filters.count();
-    grid.set(filters.select());
+    const rows = grid.arrange(filters.select(), filters.query, "state");
+    if (asked) grid.set(rows);
+    else grid.renew(rows);
     put(filters.summary, grid.summary(store.probes.size, "probes"));
   }
   function update() {
     const changed = seen !== `${store.version.members} ${store.version.states}` || filters.moves;
     // Sorting 10,000 rows takes some milliseconds: do it at most once a second, after the first time.
     const due = performance.now() - arranged > (store.probes.size > 2000 ? 1000 : 0);
-    if (changed && due) arrange();
+    if (changed && due) arrange(false);
     else {
       grid.draw();
       if (changed && !late) late = setTimeout(() => { late = 0; update(); }, 1000);
@@ -182,9 +180,9 @@ export function probesView(route) {
     wanted.ask(grid.visible());
   }
   return {
-    title: "Probes", update, tick: () => grid.redraw(),
+    title: "Probes", update, grid, tick: () => grid.redraw(),
     node: h("div.table-view", {}, h("h1.unseen", {}, "Probes"), filters.node, grid.frame),
-    requery(query) { filters.read(query); arrange(); wanted.ask(grid.visible()); },
+    requery(query) { filters.read(query); arrange(true); wanted.ask(grid.visible()); },
     close() { grid.close(); clearTimeout(late); },
   };
 }

@@ -23,6 +23,13 @@ type fake struct {
 	probes []object // summaries
 	pods   []object
 	events []object
+	later  chan frame // is sent to the stream that is open
+}
+
+// frame is an object of the stream.
+type frame struct {
+	kind string
+	object
 }
 
 // probe adds a probe.
@@ -61,7 +68,7 @@ const day = 24 * time.Hour
 // startFake starts a fake agent with the probes of a small shop.
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := new(fake)
+	f := &fake{later: make(chan frame)}
 	for i, name := range []string{"web-0", "web-1", "web-2"} {
 		f.probe("shop", name, "nginx", "liveness", "http", "success", 9*day+time.Hour*time.Duration(i), 0.0021+0.0003*float64(i), "HTTP status 200")
 		f.probe("shop", name, "nginx", "readiness", "http", "success", 9*day+time.Hour*time.Duration(i), 0.0026+0.0002*float64(i), "HTTP status 200")
@@ -129,14 +136,24 @@ func (f *fake) route(mux *http.ServeMux) {
 
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
+	send := func(kind string, o object) {
+		text, _ := json.Marshal(o) // cannot fail
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, text)
+	}
 	for kind, all := range map[string][]object{"probe": f.probes, "pod": f.pods, "event": f.events} {
 		for _, o := range all {
-			text, _ := json.Marshal(o) // cannot fail
-			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, text)
+			send(kind, o)
 		}
 	}
-	_ = http.NewResponseController(w).Flush()
-	<-r.Context().Done()
+	for {
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case next := <-f.later:
+			send(next.kind, next.object)
+		case <-r.Context().Done():
+			return
+		}
+	}
 }
 
 func (f *fake) find(r *http.Request) object {

@@ -1,9 +1,18 @@
 package browser
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 )
 
 // TestOverviewLeadsWithNames checks the rows of the overview: the name of the target or pod first, what is
@@ -38,4 +47,123 @@ func TestOverviewLeadsWithNames(t *testing.T) {
 		}
 	}
 	b.shot("overview-rows")
+}
+
+// manySites adds probes of targets that succeed, with durations that grow.
+func (f *fake) manySites(n int) {
+	for i := range n {
+		p := f.probe("targets", fmt.Sprintf("many-%03d", i), "target", "readiness", "http", "success", time.Duration(i+1)*time.Hour, 0.001*float64(i+1), "ok")
+		p["target"] = fmt.Sprintf("GET https://many-%03d.example/", i)
+	}
+}
+
+// names is an expression with the names of the rows on the screen, from top to bottom.
+const names = `[...document.querySelectorAll(".space .line:not([hidden])")].sort((a, b) => a.getAttribute("aria-rowindex") - b.getAttribute("aria-rowindex")).map((l) => l.querySelector("b").textContent).join()`
+
+// TestHeadersSort clicks on headers. The order must be in the address, and undone by the back button.
+func TestHeadersSort(t *testing.T) {
+	f := startFake(t)
+	f.manySites(9)
+	b := open(t, f.server.URL+"/#/probes?q=many", desktop)
+	up, down := "many-000,many-001,many-002,many-003,many-004,many-005,many-006,many-007,many-008", "many-008,many-007,many-006,many-005,many-004,many-003,many-002,many-001,many-000"
+	ordered := func(address, sort, want string) {
+		t.Helper()
+		b.wait(names + ` === ` + quote(want))
+		b.wait(`location.hash.includes(` + quote(address) + `) && [...document.querySelectorAll("[aria-sort]")].map((n) => n.innerText + " " + n.getAttribute("aria-sort")).join() === ` + quote(sort))
+	}
+	ordered("#/probes?q=many", "State ascending", up)
+	b.click(".head .took .order")
+	ordered("sort=duration", "Took descending", down)
+	b.click(".head .took .order")
+	ordered("sort=-duration", "Took ascending", up)
+	b.click(".head .probe .order")
+	b.click(".head .probe .order")
+	ordered("sort=-name", "Probe descending", down)
+	b.eval(`(history.back(), history.back(), history.back(), true)`, new(bool))
+	ordered("sort=duration", "Took descending", down)
+}
+
+// TestListsHoldStill changes the state of a probe while the pointer is on a row: rows must stay in their places
+// until the pointer leaves.
+func TestListsHoldStill(t *testing.T) {
+	f := startFake(t)
+	f.manySites(9)
+	fail := func(i int) {
+		p := maps.Clone(f.probes[len(f.probes)-9+i])
+		p["state"], p["result"] = "failure", "failure"
+		f.later <- frame{"probe", p}
+	}
+	at := func(b *tab, selector string) chromedp.Action {
+		b.wait(`document.querySelector(` + quote(selector) + `)`)
+		var x, y float64
+		b.eval(`document.querySelector(`+quote(selector)+`).getBoundingClientRect().x + 20`, &x)
+		b.eval(`document.querySelector(`+quote(selector)+`).getBoundingClientRect().y + 10`, &y)
+		return chromedp.MouseEvent(input.MouseMoved, x, y)
+	}
+	b := open(t, f.server.URL+"/#/probes?q=many", desktop)
+	b.wait(names + `.startsWith("many-000,many-001")`)
+	b.run(at(b, ".space .line:not([hidden])"))
+	fail(5)
+	b.wait(`proberCounts.failure === 3 && document.querySelector(".space .cell.state[data-state=failure]")`)
+	b.wait(names + `.startsWith("many-000,many-001")`)
+	b.run(at(b, ".brand"))
+	b.wait(names + `.startsWith("many-005,many-000")`)
+
+	b.eval(`(location.hash = "#/", true)`, new(bool))
+	failing := `[...document.querySelectorAll(".rows")[0].querySelectorAll("b")].map((n) => n.textContent).join()`
+	b.wait(failing + ` === "ledger,checkout,many-005"`)
+	b.run(at(b, ".rows a.item"))
+	fail(0)
+	b.wait(failing + ` === "ledger,checkout,many-005,many-000"`)
+	b.run(at(b, ".brand"))
+	b.wait(failing + ` === "ledger,checkout,many-000,many-005"`)
+}
+
+// TestListKeepsPlace opens a row far below, and goes back.
+func TestListKeepsPlace(t *testing.T) {
+	f := startFake(t)
+	f.manySites(300)
+	b := open(t, f.server.URL+"/#/probes?q=many&sort=name", desktop)
+	b.wait(names + `.startsWith("many-000")`)
+	b.eval(`(document.querySelector(".scroll").scrollTop = 5000, true)`, new(bool))
+	b.wait(names + `.includes("many-150")`)
+	b.eval(`(document.activeElement.blur(), document.querySelector('a.open[href*="many-150"]').focus({preventScroll: true}), document.activeElement.click(), true)`, new(bool))
+	b.wait(`document.querySelector(".probe-view")`)
+	b.eval(`(history.back(), true)`, new(bool))
+	b.wait(`document.querySelector(".scroll")?.scrollTop === 5000 && document.activeElement.href?.includes("many-150")`)
+	b.click(`nav a[data-name=pods]`)
+	b.click(`nav a[data-name=probes]`)
+	b.wait(`location.hash === "#/probes" && document.querySelector(".scroll").scrollTop === 0`)
+}
+
+// TestPrintHasAllRows prints a table of which the screen has a part.
+func TestPrintHasAllRows(t *testing.T) {
+	f := startFake(t)
+	f.manySites(300)
+	b := open(t, f.server.URL+"/#/probes?q=many&sort=name", desktop)
+	b.wait(names + `.startsWith("many-000") && document.querySelector(".summary").innerText === "300 of 322 probes"`)
+	var before, after int
+	b.eval(`document.querySelectorAll(".space .line").length`, &before)
+	b.eval(`(addEventListener("afterprint", () => { window.printed = true; }), addEventListener("beforeprint", () => { window.onPaper = [...document.querySelectorAll(".space .line:not([hidden]) b")].map((n) => n.textContent).join(); }), true)`, new(bool))
+	var pages int
+	b.run(chromedp.ActionFunc(func(ctx context.Context) error {
+		pdf, _, err := page.PrintToPDF().Do(ctx)
+		pages = len(regexp.MustCompile(`/Type\s*/Page\b`).FindAll(pdf, -1))
+		return err
+	}))
+	b.wait(`window.printed`)
+	var want []string
+	for i := range 300 {
+		want = append(want, fmt.Sprintf("many-%03d", i))
+	}
+	var got string
+	if b.eval(`window.onPaper`, &got); got != strings.Join(want, ",") {
+		t.Errorf("%d rows are printed, in this order: %s", 1+strings.Count(got, ","), got)
+	}
+	if pages < 5 { // of about 55 rows each
+		t.Errorf("300 rows are printed on %d pages", pages)
+	}
+	if b.eval(`document.querySelectorAll(".space .line").length`, &after); after > before+24 {
+		t.Errorf("%d rows exist after printing, %d before", after, before)
+	}
 }
