@@ -6,6 +6,7 @@ import { Name, fill, h, icon, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
 import { RANGES } from "./past.js";
+import * as store from "./store.js";
 import { clock, count, line, objects, percent, plural, span, when } from "./text.js";
 
 /** @param {any} r */
@@ -45,8 +46,7 @@ export function availability(route) {
   const range = () => (RANGES.some(([r]) => r === query.get("since")) ? /** @type {string} */ (query.get("since")) : "24h");
   function show() {
     buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(RANGES[i][0] === range())));
-    const words = box.words();
-    grid.set(all.filter((r) => words.every((w) => `${r.namespace}/${r.pod}/${r.container}/${r.kind} ${r.handler}`.toLowerCase().includes(w))));
+    grid.set(all.filter((r) => box.matches(`${r.namespace}/${r.pod}/${r.container}/${r.kind} ${r.handler}`, store.labelsOfName(r.namespace, r.pod))));
     const known = all.filter((r) => typeof r.uptime === "number");
     put(summary, all.length ? `${plural(known.filter((r) => r.uptime < 1).length, "probe")} of ${count(all.length)} had incidents` : "");
   }

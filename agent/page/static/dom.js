@@ -175,6 +175,17 @@ export function link(path, query = {}) {
  */
 export const linkOf = (p) => link(["probe", p.namespace, p.pod, p.container, p.kind]);
 
+const LABELS = 50; // limit of labels that are shown
+
+/**
+ * labelLinks returns a link to the probes with each label; null without labels.
+ * @param {Record<string, string> | undefined} labels
+ */
+export function labelLinks(labels) {
+  const all = Object.entries(labels ?? {}).sort().slice(0, LABELS);
+  return all.length ? h("span.labels", {}, all.map(([k, v]) => h("a.pill", { href: link(["probes"], { q: `${k}=${v}` }) }, said(`${k}=${v}`, 140)))) : null;
+}
+
 const ENTRIES = ["target", "endpoint", "push"]; // containers that prober makes for entries of prober.yaml
 
 /** containerOf returns the name of a probe's container; "" if the pod's name says all. @param {any} p */

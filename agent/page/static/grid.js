@@ -24,7 +24,7 @@ export class Grid {
    * @param {string} options.name class
    * @param {Column<T>[]} options.columns
    * @param {import("./app.js").Route} [options.route] its query has the order; without it, headers order nothing
-   * @param {(row: T) => string} [options.heading] the text of a row that is the heading of a group; "" for other rows
+   * @param {(row: T) => string} [options.heading] the heading of a group, which only the first column shows; "" for other rows
    * @param {(row: T) => string} options.key
    * @param {(row: T) => string} [options.href] link to the page of a row
    * @param {(row: T) => number} [options.version] changes when the shown fields of a row change; without it, each draw shows the row again
@@ -34,7 +34,7 @@ export class Grid {
     this.options = options;
     /** @type {T[]} */
     this.rows = [];
-    /** @type {{node: HTMLElement, anchor: HTMLElement, at: number, row: T | null, version: number, show: ((row: T) => void)[], title: HTMLElement | null}[]} */
+    /** @type {{node: HTMLElement, anchor: HTMLElement, at: number, row: T | null, version: number, show: ((row: T) => void)[]}[]} */
     this.lines = [];
     this.order = "";
     this.cursor = 0;
@@ -234,12 +234,12 @@ export class Grid {
       if (anchor instanceof HTMLAnchorElement) anchor.click();
     });
     anchor.addEventListener("focus", () => this.move(l.at, false));
-    const l = { node, anchor, at: -1, row: /** @type {T | null} */ (null), version: -1, show, title: /** @type {HTMLElement | null} */ (null) };
+    const l = { node, anchor, at: -1, row: /** @type {T | null} */ (null), version: -1, show };
     this.space.append(node);
     return l;
   }
 
-  /** @param {{node: HTMLElement, anchor: HTMLElement, at: number, row: T | null, version: number, show: ((row: T) => void)[], title: HTMLElement | null}} l */
+  /** @param {{node: HTMLElement, anchor: HTMLElement, at: number, row: T | null, version: number, show: ((row: T) => void)[]}} l */
   show(l) {
     const row = this.rows[l.at];
     if (l.node.hidden) l.node.hidden = false;
@@ -252,7 +252,9 @@ export class Grid {
     l.row = row;
     l.version = version;
     if (this.options.href) attr(l.anchor, "href", this.options.href(row));
-    for (const f of l.show) f(row);
+    const heading = Boolean(this.options.heading?.(row));
+    l.node.classList.toggle("group", heading);
+    for (const f of heading ? l.show.slice(0, 1) : l.show) f(row);
   }
 
   /**
@@ -284,6 +286,7 @@ export class Grid {
 
   /** summary returns the number of rows, of all. @param {number} all @param {string} noun */
   summary(all, noun) {
-    return this.rows.length === all ? `${count(all)} ${noun}` : `${count(this.rows.length)} of ${count(all)} ${noun}`;
+    const { heading } = this.options, shown = heading ? this.rows.filter((r) => !heading(r)).length : this.rows.length;
+    return shown === all ? `${count(all)} ${noun}` : `${count(shown)} of ${count(all)} ${noun}`;
   }
 }

@@ -4,6 +4,7 @@
 import { act, ask, Failed, list, token } from "./api.js";
 import { badge, containerOf, fill, h, icon, link, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
+import { parse } from "./match.js";
 import * as store from "./store.js";
 import { bytes, clock, count, line, objects, plural, since, when } from "./text.js";
 
@@ -13,13 +14,15 @@ import { bytes, clock, count, line, objects, plural, since, when } from "./text.
  * @param {string} label
  */
 export function searchBox(route, label) {
-  const node = h("input", { type: "search", placeholder: "Search", "aria-label": label, autocomplete: "off", spellcheck: "false", oninput: () => route.setQuery({ q: node.value }) });
+  const node = h("input", { type: "search", placeholder: "Words or team=shop", title: "Words, and label selectors: team=shop, tier in (front,back), !team, label:team", "aria-label": label, autocomplete: "off", spellcheck: "false", oninput: () => route.setQuery({ q: node.value }) });
   let query = route.query;
   node.value = query.get("q") ?? "";
+  let matches = parse(node.value);
   return {
     node,
-    words: () => (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean),
-    read(/** @type {URLSearchParams} */ q) { query = q; if (document.activeElement !== node) node.value = q.get("q") ?? ""; },
+    /** matches reports whether a row has the words and the labels of the search. */
+    matches: (/** @type {string} */ text, /** @type {Record<string, string> | undefined} */ labels) => matches(text.toLowerCase(), labels),
+    read(/** @type {URLSearchParams} */ q) { query = q; matches = parse(q.get("q") ?? ""); if (document.activeElement !== node) node.value = q.get("q") ?? ""; },
   };
 }
 
@@ -61,8 +64,8 @@ export function targets(route) {
   let all = /** @type {any[]} */ ([]), seen = 0, due = 0, query = route.query, loading = false;
   state.value = query.get("state") ?? "";
   function show(asked = true) {
-    const words = box.words(), want = query.get("state");
-    const rows = grid.arrange( all.filter((t) => (!want || t.state === want) && words.every((w) => `${t.group} ${t.name} ${t.address} ${t.source} ${t.state} ${t.reason ?? ""} ${Object.values(t.labels ?? {}).join(" ")}`.toLowerCase().includes(w))), query);
+    const want = query.get("state");
+    const rows = grid.arrange( all.filter((t) => (!want || t.state === want) && box.matches(`${t.group} ${t.name} ${t.address} ${t.source} ${t.state} ${t.reason ?? ""} ${Object.values(t.labels ?? {}).join(" ")}`, t.labels ?? {})), query);
     if (asked) grid.set(rows);
     else grid.renew(rows);
     // A few rows have room for their full texts.
@@ -133,8 +136,8 @@ export function eventsView(route) {
     const version = String(store.version.events);
     if (version === seen && !asked) return;
     seen = version;
-    const words = box.words(), want = query.get("type");
-    const rows = grid.arrange([...store.events.values()].filter((e) => (!want || e.type === want) && words.every((w) => `${e.reason} ${e.message} ${e.involvedObject?.namespace}/${e.involvedObject?.name} ${e.involvedObject?.fieldPath ?? ""}`.toLowerCase().includes(w))).reverse(), query);
+    const want = query.get("type");
+    const rows = grid.arrange([...store.events.values()].filter((e) => (!want || e.type === want) && box.matches(`${e.reason} ${e.message} ${e.involvedObject?.namespace}/${e.involvedObject?.name} ${e.involvedObject?.fieldPath ?? ""}`, store.labelsOf(e.involvedObject?.uid))).reverse(), query);
     if (asked) grid.set(rows);
     else grid.renew(rows);
     put(summary, grid.summary(store.events.size, "events"));

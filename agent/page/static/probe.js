@@ -3,7 +3,7 @@
 
 import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
 import { Entry, isEntry, names } from "./checks.js";
-import { badge, fill, h, icon, keep, link, put, quoted, refill, said, section } from "./dom.js";
+import { badge, fill, h, icon, keep, labelLinks, link, put, quoted, refill, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
 import { Past } from "./past.js";
 import * as store from "./store.js";
@@ -95,7 +95,7 @@ export function probeView(route) {
 
   /** @param {any} p @param {any[]} partOf */
   function showFacts(p, partOf) {
-    const spec = p.spec ?? {};
+    const spec = p.spec ?? {}, labels = labelLinks(store.labelsOfName(namespace, pod));
     const fact = (/** @type {string} */ name, /** @type {any} */ value) => [h("dt", {}, name), h("dd", {}, value)];
     refill(facts, ...[
       partOf.length ? fact("Part of", names(partOf.slice(0, 200))) : [],
@@ -103,7 +103,7 @@ export function probeView(route) {
       fact("Period", said(spec.period, 30)), fact("Timeout", said(spec.timeout, 30)), fact("Initial delay", said(spec.initialDelay, 30)),
       fact("Thresholds", `${count(spec.successThreshold ?? 1)} to succeed, ${count(spec.failureThreshold ?? 1)} to fail`),
       p.next ? fact("Next attempt", clock(when(p.next))) : [], p.pausedBy ? fact(p.forced ? "Forced by" : "Paused by", said(p.pausedBy)) : [],
-      fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120)))].flat());
+      fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))), labels ? fact("Labels", labels) : []].flat());
   }
 
   /** @param {any[]} list @param {any} bad */

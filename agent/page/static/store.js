@@ -268,7 +268,7 @@ export function textOf(row) {
 function applyPod(key, o) {
   version.pods++;
   if (o.removed) pods.delete(key);
-  else pods.set(key, { ...o, containers: objects(o.containers), epoch: link.epoch });
+  else pods.set(key, { ...o, containers: objects(o.containers), labels: o.labels && typeof o.labels === "object" ? o.labels : undefined, epoch: link.epoch });
 }
 
 /**
@@ -336,6 +336,30 @@ export function worstOf(namespace, pod) {
     }
   }
   return worstStates.get(`${namespace}/${pod}`) ?? "";
+}
+
+/**
+ * labelsOf returns the labels of a pod; undefined if the pod is not known.
+ * @param {string} uid
+ * @returns {Record<string, string> | undefined}
+ */
+export const labelsOf = (uid) => pods.get(uid)?.labels;
+
+/** @type {Map<string, string>} */
+let uids = new Map();
+let uidsVersion = -1;
+
+/**
+ * labelsOfName returns the labels of the pod with a name.
+ * @param {string} namespace
+ * @param {string} name
+ */
+export function labelsOfName(namespace, name) {
+  if (uidsVersion !== version.pods) {
+    uidsVersion = version.pods;
+    uids = new Map([...pods].map(([uid, pod]) => [`${pod.namespace}/${pod.name}`, uid]));
+  }
+  return labelsOf(uids.get(`${namespace}/${name}`) ?? "");
 }
 
 /** @param {any} e an event */

@@ -58,7 +58,7 @@ func (f *fake) manySites(n int) {
 }
 
 // names is an expression with the names of the rows on the screen, from top to bottom.
-const names = `[...document.querySelectorAll(".space .line:not([hidden])")].sort((a, b) => a.getAttribute("aria-rowindex") - b.getAttribute("aria-rowindex")).map((l) => l.querySelector("b").textContent).join()`
+const names = `[...document.querySelectorAll(".space > .line:not([hidden])")].sort((a, b) => a.getAttribute("aria-rowindex") - b.getAttribute("aria-rowindex")).map((l) => l.querySelector("b").textContent).join()`
 
 // TestHeadersSort clicks on headers. The order must be in the address, and undone by the back button.
 func TestHeadersSort(t *testing.T) {
@@ -102,7 +102,7 @@ func TestListsHoldStill(t *testing.T) {
 	}
 	b := open(t, f.server.URL+"/#/probes?q=many", desktop)
 	b.wait(names + `.startsWith("many-000,many-001")`)
-	b.run(at(b, ".space .line:not([hidden])"))
+	b.run(at(b, ".space > .line:not([hidden])"))
 	fail(5)
 	b.wait(`proberCounts.failure === 3 && document.querySelector(".space .cell.state[data-state=failure]")`)
 	b.wait(names + `.startsWith("many-000,many-001")`)
@@ -143,8 +143,8 @@ func TestPrintHasAllRows(t *testing.T) {
 	b := open(t, f.server.URL+"/#/probes?q=many&sort=name", desktop)
 	b.wait(names + `.startsWith("many-000") && document.querySelector(".summary").innerText === "300 of 322 probes"`)
 	var before, after int
-	b.eval(`document.querySelectorAll(".space .line").length`, &before)
-	b.eval(`(addEventListener("afterprint", () => { window.printed = true; }), addEventListener("beforeprint", () => { window.onPaper = [...document.querySelectorAll(".space .line:not([hidden]) b")].map((n) => n.textContent).join(); }), true)`, new(bool))
+	b.eval(`document.querySelectorAll(".space > .line").length`, &before)
+	b.eval(`(addEventListener("afterprint", () => { window.printed = true; }), addEventListener("beforeprint", () => { window.onPaper = [...document.querySelectorAll(".space > .line:not([hidden]) b")].map((n) => n.textContent).join(); }), true)`, new(bool))
 	var pages int
 	b.run(chromedp.ActionFunc(func(ctx context.Context) error {
 		pdf, _, err := page.PrintToPDF().Do(ctx)
@@ -163,7 +163,44 @@ func TestPrintHasAllRows(t *testing.T) {
 	if pages < 5 { // of about 55 rows each
 		t.Errorf("300 rows are printed on %d pages", pages)
 	}
-	if b.eval(`document.querySelectorAll(".space .line").length`, &after); after > before+24 {
+	if b.eval(`document.querySelectorAll(".space > .line").length`, &after); after > before+24 {
 		t.Errorf("%d rows exist after printing, %d before", after, before)
 	}
+}
+
+// TestSearchesAndGroupsByLabel types selectors as kubectl has them, and groups by a label.
+func TestSearchesAndGroupsByLabel(t *testing.T) {
+	f := startFake(t)
+	for _, p := range f.pods {
+		switch p["namespace"] {
+		case "shop":
+			p["labels"] = object{"team": "shop", "tier": map[bool]string{true: "front", false: "back"}[strings.HasPrefix(p["name"].(string), "web")]}
+		case "billing":
+			p["labels"] = object{"team": "money"}
+		}
+	}
+	b := open(t, f.server.URL+"/#/probes?q=team%3Dshop", desktop)
+	for query, want := range map[string]int{
+		"team=shop": 12, "team==money": 4, "team=shop,tier=back": 3, "tier in (front, back) nginx": 6, "tier in (front,back)": 12, "team notin (shop)": 10, "!team": 6, "label:team": 16, "label:team=shop tier!=back": 9,
+		"checkout": 2, "team=shop 503": 1, "team=nobody": 0,
+	} {
+		b.eval(`(location.hash = "#/probes?q=" + encodeURIComponent(`+quote(query)+`), true)`, new(bool))
+		shown := fmt.Sprintf("%d of 22 probes", want)
+		b.wait(`document.querySelector("input[type=search]").value === ` + quote(query) + ` && document.querySelector(".summary").innerText === ` + quote(shown))
+	}
+	b.eval(`(location.hash = "#/probes?q=label:team", true)`, new(bool))
+	b.wait(`document.querySelector("select[aria-label=Groups]").innerText.includes("by team")`)
+	b.eval(`(() => { const s = document.querySelector("select[aria-label=Groups]"); s.value = "team"; s.dispatchEvent(new Event("change")); return true; })()`, new(bool))
+	groups := `[...document.querySelectorAll(".space > .line.group")].sort((a, b) => a.getAttribute("aria-rowindex") - b.getAttribute("aria-rowindex")).map((n) => n.querySelector(".group-name").innerText).join("|")`
+	b.wait(`location.hash.includes("group=team") && ` + groups + ` === "team=money · 1 of 4 probes fail|team=shop · 1 of 12 probes fail"`)
+	b.shot("groups")
+	b.click(".space > .line.group a.open[href*='team%3Dshop']")
+	b.wait(`document.querySelector(".summary").innerText === "12 of 22 probes" && !document.querySelector(".space > .line.group:not([hidden])")`)
+
+	for _, view := range []string{"pods", "availability"} {
+		b.eval(fmt.Sprintf(`(location.hash = "#/%s?q=team%%3Dmoney", true)`, view), new(bool))
+		b.wait(`document.querySelectorAll(".space > .line:not([hidden])").length === ` + map[string]string{"pods": "3", "availability": "4"}[view])
+	}
+	b.eval(`(location.hash = "#/pod/billing/ledger", true)`, new(bool))
+	b.wait(`document.querySelector(".labels a")?.getAttribute("href") === "#/probes?q=team%3Dmoney"`)
 }
