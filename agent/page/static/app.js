@@ -11,7 +11,7 @@
 
 import { takeToken } from "./api.js";
 import { availability } from "./availability.js";
-import { attr, h, put } from "./dom.js";
+import { attr, h, put, said } from "./dom.js";
 import { readColours } from "./draw.js";
 import { showKeys } from "./keys.js";
 import { eventsView, plugins, targets } from "./lists.js";
@@ -21,7 +21,7 @@ import { probeView } from "./probe.js";
 import { probesView } from "./probes.js";
 import * as store from "./store.js";
 import { start } from "./stream.js";
-import { clock, plural } from "./text.js";
+import { clock, line, plural } from "./text.js";
 
 /**
  * @typedef {object} Route
@@ -54,6 +54,16 @@ const VIEWS = {
   wall: { view: wall },
 };
 
+/** unknownView says that an address has no view. @returns {View} */
+function unknownView() {
+  const views = Object.entries(VIEWS).filter(([, v]) => v.title);
+  return {
+    title: "Not found",
+    node: h("div", {}, h("h1", {}, "There is no such view"), h("div.note", {}, h("p", {}, "The address ", h("code", {}, said(location.hash, 120)), " leads to no view of this page. These do:"),
+      h("ul", {}, views.map(([name, v]) => h("li", {}, h("a", { href: `#/${name}` }, v.title)))))),
+  };
+}
+
 const byId = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const main = byId("main");
 const nav = byId("nav");
@@ -82,7 +92,7 @@ function route() {
     return;
   }
   leaveEntry();
-  const known = VIEWS[Object.hasOwn(VIEWS, parts[0] ?? "") ? parts[0] ?? "" : ""];
+  const known = Object.hasOwn(VIEWS, parts[0] ?? "") ? VIEWS[parts[0] ?? ""] : { view: unknownView };
   view?.close?.();
   path = before;
   document.body.dataset.view = parts[0] ?? "overview";
@@ -153,15 +163,25 @@ function update() {
 
 /** showLink shows the connection and the worst state, in the bar, the title and the icon. */
 function showLink() {
-  const { state, heard, text } = store.link;
-  const words = state === "live" ? "live" : state === "paused" ? "paused" : heard ? `${state}, data of ${clock(heard)}` : state;
-  put(byId("link-text"), words);
+  const { state, text } = store.link;
+  put(byId("link-text"), state);
   attr(byId("link"), "data-link", state);
   attr(byId("link"), "title", text);
   const failing = store.counts.failure;
-  const title = `${failing ? `(${failing}) ` : ""}${view?.title ? view.title + " · " : ""}prober${state === "live" ? "" : ` · ${words}`}`;
+  const title = `${failing ? `(${failing}) ` : ""}${view?.title ? view.title + " · " : ""}prober${state === "live" ? "" : ` · ${state}`}`;
   if (document.title !== title) document.title = title;
   attr(byId("icon"), "href", `page/${state === "live" ? store.worst() : "unknown"}.svg`);
+  showLost();
+}
+
+const GRACE = 2000; // ms in which an agent may restart
+
+/** showLost says that the agent does not answer, and makes what it has sent grey. */
+function showLost() {
+  const { heard, lost, text } = store.link, node = byId("lost"), is = lost > 0 && Date.now() - lost > GRACE;
+  node.hidden = !is;
+  document.body.classList.toggle("stale", is);
+  if (is) put(node, `The agent does not answer${text ? `: ${line(text, 200)}` : ""}. ${heard ? `This is what it said until ${clock(heard)}.` : "Nothing is known yet."} The page tries again.`);
 }
 
 // Announce changes to screen readers at most every five seconds.

@@ -1,7 +1,7 @@
 // @ts-check
 // The availability of each probe, from the history in the agent's state directory.
 
-import { ask, Failed } from "./api.js";
+import { ask, Failed, unanswered } from "./api.js";
 import { Name, fill, h, icon, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
@@ -60,6 +60,7 @@ export function availability(route) {
       all = objects(report.items).sort((a, b) => (a.uptime ?? 2) - (b.uptime ?? 2));
       fill(note, h("p.kind", {}, `${clock(when(report.since))} to ${clock(when(report.until))}`));
     } catch (e) {
+      if (unanswered(e) && all.length) return;
       all = [];
       fill(note, e instanceof Failed && e.status === 404
         ? h("div.note", {}, h("p", {}, "This agent keeps no history. Start it with a state directory to see how available each probe was:"), h("pre", { tabindex: 0 }, "prober run|node … --state-dir /var/lib/prober"))

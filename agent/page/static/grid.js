@@ -1,8 +1,9 @@
 // @ts-check A table of any length. Only the rows on the screen exist, and they are reused. The arrow keys
 // move through it, Enter opens a row, and Tab leaves it.
 
-import { attr, h } from "./dom.js";
+import { attr, h, put } from "./dom.js";
 import { Hold } from "./hold.js";
+import { link, loading } from "./store.js";
 import { count } from "./text.js";
 
 /**
@@ -286,6 +287,7 @@ export class Grid {
 
   /** summary returns the number of rows, of all. @param {number} all @param {string} noun */
   summary(all, noun) {
+    put(this.none, all ? this.options.empty : link.lost ? "Nothing is known." : loading() ? "Loading…" : `This agent has no ${noun} yet.`);
     const { heading } = this.options, shown = heading ? this.rows.filter((r) => !heading(r)).length : this.rows.length;
     return shown === all ? `${count(all)} ${noun}` : `${count(shown)} of ${count(all)} ${noun}`;
   }

@@ -1,7 +1,7 @@
 // @ts-check
 // Targets, plugins and events.
 
-import { act, ask, Failed, list, token } from "./api.js";
+import { act, ask, Failed, list, token, unanswered } from "./api.js";
 import { badge, containerOf, fill, h, icon, link, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import { parse } from "./match.js";
@@ -87,7 +87,7 @@ export function targets(route) {
       fill(note, all.length ? "" : h("p.none", {}, "prober.yaml has no targets."));
       show(false);
     } catch (e) {
-      fill(note, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent has no targets." : line(e instanceof Error ? e.message : e)));
+      if (!unanswered(e) || !all.length) fill(note, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent has no targets." : line(e instanceof Error ? e.message : e)));
     }
     loading = false;
   }
@@ -168,7 +168,7 @@ export function plugins() {
       fill(cards, ...items.map(card));
       if (!items.length) cards.append(h("p.none", {}, "No plugin is loaded."));
     } catch (e) {
-      fill(cards, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent does not list its plugins." : line(e instanceof Error ? e.message : e)));
+      if (!unanswered(e) || !seen) fill(cards, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent does not list its plugins." : line(e instanceof Error ? e.message : e)));
     }
   }
   /** @param {any} p */

@@ -200,12 +200,12 @@ function checkLink(c) {
   return "";
 }
 
-/** showCalm says that all probes succeed, if they do. @param {any} into */
+/** showCalm says that all probes succeed, if they do, or that there are none. @param {any} into */
 function showCalm(into) {
   const { success, paused } = store.counts, calm = success > 0 && success + paused === store.probes.size;
-  const words = calm ? `All probes succeed${paused ? `, ${count(paused)} paused` : ""}.` : "";
-  into.hidden = !calm;
-  if (into.dataset.words !== words) fill(into, icon("success"), words);
+  const words = calm ? `All probes succeed${paused ? `, ${count(paused)} paused` : ""}.` : store.probes.size || store.link.lost ? "" : store.loading() ? "Loading…" : "This agent has no probes yet: give it pods with probes, or targets in prober.yaml.";
+  into.hidden = !words;
+  if (into.dataset.words !== words) fill(into, icon(calm ? "success" : "unknown"), words);
   into.dataset.words = words;
 }
 
@@ -259,7 +259,7 @@ export function wall() {
     showCalm(calm);
     const wrong = troubles(checks, side, NOTICES), more = wrong > NOTICES ? ` · ${plural(wrong - NOTICES, "notice")} more in the overview` : "";
     const a = side.agent;
-    put(foot, `${clock(now())} · ${store.link.state === "live" ? "live" : `${store.link.state}, data of ${clock(store.link.heard)}`}${a ? ` · agent ${a.version || "dev"}, up ${span((now() - when(a.started)) / 1000)}` : ""}${more}`);
+    put(foot, `${clock(now())}${a ? ` · agent ${a.version || "dev"}, up ${span((now() - when(a.started)) / 1000)}` : ""}${more}`);
   }
   return {
     title: "Wall", update, node: h("div.wall", {}, h("h1.unseen", {}, "Wall screen"), top.node, calm, checks, failing.node, warning.node, foot),

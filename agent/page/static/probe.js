@@ -1,7 +1,7 @@
 // @ts-check
 // The page of one probe: its state with the cause, the events of its ticks, and its actions.
 
-import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
+import { ask, act, Failed, pathOf, setToken, token, unanswered } from "./api.js";
 import { Entry, isEntry, names } from "./checks.js";
 import { badge, fill, h, icon, keep, labelLinks, link, put, quoted, refill, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
@@ -57,7 +57,8 @@ export function probeView(route) {
 
   /** @param {any} e */
   function failed(e) {
-    put(why, e instanceof Failed && e.status === 404 ? clean(e.message) : `The agent does not answer: ${line(e?.message)}`);
+    if (unanswered(e)) return;
+    put(why, clean(e?.message));
     if (e instanceof Failed && e.status === 404) {
       fill(head, badge("unknown", "no such probe"));
       for (const part of [entry.checks, entry.reports, causeSection, ticksSection, chartSection, metricsSection]) part.hidden = true;

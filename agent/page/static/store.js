@@ -33,7 +33,7 @@ export const events = new Map();
 /** @type {Record<string, number>} */
 export const counts = { failure: 0, warning: 0, unknown: 0, paused: 0, success: 0 };
 
-export const link = { state: "connecting", epoch: 0, since: 0, heard: 0, text: "" };
+export const link = { state: "connecting", epoch: 0, since: 0, heard: 0, lost: 0, text: "" };
 
 /** Counters of changes, for views: of added and removed rows, of states, and of any field of probes, pods and events. */
 export const version = { members: 0, states: 0, probes: 0, pods: 0, events: 0 };
@@ -306,9 +306,15 @@ export function connected() {
 export function setLink(state, text = "") {
   link.state = state;
   link.text = text;
+  link.lost = state === "live" || state === "paused" ? 0 : link.lost || Date.now();
   if (document.hidden) for (const f of listeners) f([]); // the title of a hidden tab shows the state
   schedule();
 }
+
+const FILLED = 1500; // ms after which a new connection has sent all
+
+/** loading reports whether the agent has not sent all objects yet. */
+export const loading = () => link.state !== "live" || Date.now() - link.since < FILLED;
 
 /**
  * worst returns the state of all probes together.

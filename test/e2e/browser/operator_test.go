@@ -204,3 +204,40 @@ func TestSearchesAndGroupsByLabel(t *testing.T) {
 	b.eval(`(location.hash = "#/pod/billing/ledger", true)`, new(bool))
 	b.wait(`document.querySelector(".labels a")?.getAttribute("href") === "#/probes?q=team%3Dmoney"`)
 }
+
+// TestDeadAgentIsUnmistakable stops the agent: each view must say so once, and keep what it knew.
+func TestDeadAgentIsUnmistakable(t *testing.T) {
+	a, _ := startSwitched(t, "1")
+	b := open(t, a.url("#/wall"), desktop)
+	b.wait(live + ` && proberCounts.success === 2`)
+	_ = a.cmd.Process.Kill() // an agent that is stopped tells of the end of its probes first
+	_ = a.cmd.Wait()
+	for _, hash := range []string{"#/wall", "#/", "#/probes", "#/probe/default/shop/web/readiness", "#/pods", "#/plugins", "#/targets", "#/availability"} {
+		b.eval(`(location.hash = `+quote(hash)+`, true)`, new(bool))
+		b.wait(`/^The agent does not answer. This is what it said until \d\d:\d\d:\d\d. The page tries again.$/.test(document.querySelector("#lost").innerText)`)
+		b.wait(`document.querySelector("#lost").checkVisibility() && getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`)
+		b.shot("dead-" + strings.Trim(strings.ReplaceAll(hash, "/", "."), "#."))
+	}
+	for _, hash := range []string{"#/probes", "#/wall"} {
+		b.eval(`(location.hash = `+quote(hash)+`, true)`, new(bool))
+		b.wait(`document.body.innerText.match(/does not answer|reconnecting/g).join() === "reconnecting,does not answer" && document.body.innerText.includes(` + quote(map[string]string{"#/wall": "All probes succeed", "#/probes": "2 probes"}[hash]) + `)`)
+	}
+	a.start()
+	b.wait(live + ` && document.querySelector("#lost").hidden && getComputedStyle(document.querySelector("main")).filter === "none"`)
+}
+
+// TestEmptyAndWrongAddresses opens a page without probes, and an address without a view.
+func TestEmptyAndWrongAddresses(t *testing.T) {
+	f := startFake(t)
+	f.probes, f.pods, f.events = nil, nil, nil
+	b := open(t, f.server.URL+"/", desktop)
+	b.wait(`document.querySelector(".calm").innerText === "This agent has no probes yet: give it pods with probes, or targets in prober.yaml."`)
+	for hash, want := range map[string]string{"#/probes?q=x": "This agent has no probes yet.", "#/pods": "This agent has no pods yet.", "#/events": "This agent has no events yet."} {
+		b.eval(`(location.hash = `+quote(hash)+`, true)`, new(bool))
+		b.wait(`document.querySelector(".frame .none")?.innerText === ` + quote(want))
+	}
+	b.eval(`(location.hash = "#/prbes", true)`, new(bool))
+	b.wait(`document.querySelector("h1").innerText === "There is no such view" && document.querySelector(".note").innerText.includes("#/prbes") && document.title.startsWith("Not found")`)
+	b.click(`.note a[href="#/probes"]`)
+	b.wait(`document.querySelector(".grid.probes")`)
+}
