@@ -30,6 +30,7 @@ type Query struct {
 	Limit        int  // of items; 0 for all
 	Incidents    bool // list incidents, not only their number
 	Newest       bool // list only the newest incident of each item
+	Parts        int  // equal parts of the time from Since to Until with an uptime each, at most [MaxParts]; 0 for none
 }
 
 func (q *Query) mostIncidents() int {
@@ -49,6 +50,7 @@ type Page struct {
 // tally accumulates the report of a series.
 type tally struct {
 	millis    [4]int64 // by state
+	parts     []part   // nil while none is known
 	incidents []api.Incident
 	count     int
 	longest   int64
@@ -143,6 +145,7 @@ func (r *reporter) passed(t *track, from, to int64) {
 		r.pause(t, to)
 		if from, to = max(from, r.since), min(to, r.until); from < to && t.state != record.Absent {
 			y.millis[t.state] += to - from
+			r.addToParts(t, from, to)
 		}
 		return
 	}
@@ -151,6 +154,7 @@ func (r *reporter) passed(t *track, from, to int64) {
 		return
 	}
 	y.millis[record.Failure] += to - from
+	r.addToParts(t, from, to)
 	if !y.joins {
 		y.count++
 		y.current = 0
@@ -228,7 +232,7 @@ func (r *reporter) item(t *track, end int64) *api.ReportItem {
 			Success: seconds(y.millis[record.Success]), Warning: seconds(y.millis[record.Warning]),
 			Failure: seconds(y.millis[record.Failure]), Unknown: seconds(y.millis[record.Unknown]),
 		},
-		IncidentCount: y.count, LongestSeconds: seconds(y.longest), Incidents: []api.Incident{},
+		IncidentCount: y.count, LongestSeconds: seconds(y.longest), Incidents: []api.Incident{}, Parts: uptimes(y.parts),
 	}
 	up, down := y.millis[record.Success]+y.millis[record.Warning], y.millis[record.Failure]
 	if up+down > 0 {

@@ -68,7 +68,7 @@ func span(values map[string]string, without string, now time.Time) (since, until
 
 // parseReport reads the query of a report.
 func parseReport(r *http.Request, now time.Time) (q reportQuery, err error) {
-	values, err := single(r.URL.Query(), "since", "until", "namespace", "pod", "container", "kind", "limit", "continue", "format", "incidents")
+	values, err := single(r.URL.Query(), "since", "until", "namespace", "pod", "container", "kind", "limit", "continue", "format", "incidents", "parts")
 	if err != nil {
 		return q, err
 	}
@@ -85,6 +85,11 @@ func parseReport(r *http.Request, now time.Time) (q reportQuery, err error) {
 	}
 	if err := q.readFormat(r, values); err != nil {
 		return q, err
+	}
+	if text := values["parts"]; text != "" {
+		if q.Parts, err = strconv.Atoi(text); err != nil || q.Parts < 1 || q.Parts > history.MaxParts {
+			return q, fmt.Errorf("parts %q must be an integer from 1 to %d", text, history.MaxParts)
+		}
 	}
 	q.Match = func(k *history.Key) bool {
 		is := func(name, value string) bool { return values[name] == "" || values[name] == value }
