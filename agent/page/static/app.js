@@ -59,7 +59,7 @@ function unknownView() {
   const views = Object.entries(VIEWS).filter(([, v]) => v.title);
   return {
     title: "Not found",
-    node: h("div", {}, h("h1", {}, "There is no such view"), h("div.note", {}, h("p", {}, "The address ", h("code", {}, said(location.hash, 120)), " leads to no view of this page. These do:"),
+    node: h("div", {}, h("h1", {}, "There is no such view"), h("div.note", {}, h("p", {}, "The address ", h("code", {}, said(`#/${parse(location.hash).parts.join("/")}`, 120)), " leads to no view of this page. These do:"),
       h("ul", {}, views.map(([name, v]) => h("li", {}, h("a", { href: `#/${name}` }, v.title)))))),
   };
 }

@@ -3,6 +3,7 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -19,11 +20,12 @@ type object = map[string]any
 
 // fake is an HTTP server that answers like an agent, with fixed data.
 type fake struct {
-	server *httptest.Server
-	probes []object // summaries
-	pods   []object
-	events []object
-	later  chan frame // is sent to the stream that is open
+	server   *httptest.Server
+	probes   []object // summaries
+	pods     []object
+	events   []object
+	reported map[string]object // fields of a report by pod, in place of others
+	later    chan frame        // is sent to the stream that is open
 }
 
 // frame is an object of the stream.
@@ -255,6 +257,21 @@ func (f *fake) history(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
+// partsOf returns the uptimes of the last 30 days of the probe with a number.
+func partsOf(i int, p object) []any {
+	parts := make([]any, 30)
+	for day := 3; day < len(parts); day++ { // the agent was installed then
+		parts[day] = 1.0
+	}
+	if i%7 == 3 {
+		parts[10+i%10], parts[21] = 0.991, 0.72
+	}
+	if p["state"] == "failure" {
+		parts[29] = 0.4
+	}
+	return parts
+}
+
 func (f *fake) report(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	var items []object
@@ -275,6 +292,10 @@ func (f *fake) report(w http.ResponseWriter, r *http.Request) {
 			}
 			item["incidents"] = []any{incident}
 		}
+		if query.Get("parts") == "30" {
+			item["parts"] = partsOf(i, p)
+		}
+		maps.Copy(item, f.reported[p["pod"].(string)])
 		items = append(items, item)
 	}
 	answer(w, object{"since": noon.Add(-30 * day).Format(time.RFC3339), "until": noon.Format(time.RFC3339), "items": items})

@@ -112,7 +112,7 @@ type report struct {
 type reportItem struct {
 	Namespace, Pod, Container, Kind string
 	Uptime                          *float64
-	Seconds                         struct{ Failure, Unknown float64 }
+	Seconds                         struct{ Success, Warning, Failure, Unknown float64 }
 	IncidentCount                   int
 	LongestSeconds                  float64
 	Incidents                       []struct {
@@ -207,7 +207,7 @@ func (i *reportItem) cells() []string {
 		name += " " + i.Container
 	}
 	return []string{
-		name + " " + i.Kind, uptime, fmt.Sprint(i.IncidentCount),
+		name + " " + i.Kind, uptime, whole(i.Seconds.Success + i.Seconds.Warning + i.Seconds.Failure), fmt.Sprint(i.IncidentCount),
 		whole(i.Seconds.Failure), whole(i.LongestSeconds), whole(i.Seconds.Unknown),
 	}
 }

@@ -241,3 +241,24 @@ func TestEmptyAndWrongAddresses(t *testing.T) {
 	b.click(`.note a[href="#/probes"]`)
 	b.wait(`document.querySelector(".grid.probes")`)
 }
+
+// TestAvailabilityWeighsKnownTime has a probe that is known for two minutes, all of which it failed. Longer
+// failures must be above it, and days must have bars.
+func TestAvailabilityWeighsKnownTime(t *testing.T) {
+	f := startFake(t)
+	f.probe("shop", "young", "app", "readiness", "http", "failure", 2*time.Minute, 0.1, "no")
+	f.reported = map[string]object{"young": {"uptime": 0.0, "seconds": object{"failure": 120}, "longestSeconds": 120, "incidentCount": 1, "parts": append(make([]any, 29), 0.0)}}
+	b := open(t, f.server.URL+"/#/availability?since=30d", desktop)
+	b.wait(`document.querySelectorAll(".space > .line:not([hidden])").length > 10`)
+	row := func(name string) string {
+		return `[...document.querySelectorAll(".space > .line")].find((l) => l.querySelector(".name").textContent === ` + quote(name) + `)`
+	}
+	b.wait(`[...` + row("shop/young app readiness") + `.querySelectorAll(".cell.num")].map((c) => c.innerText).join() === "0.000 %,2 min 00 s,1,2 min 00 s,2 min 00 s,–"`)
+	b.wait(`Number(` + row("shop/young app readiness") + `.getAttribute("aria-rowindex")) > Number(` + row("billing/ledger db readiness") + `.getAttribute("aria-rowindex"))`)
+	b.wait(row("billing/ledger db readiness") + `.querySelector(".known").innerText === "30 d 0 h"`)
+	for name, want := range map[string]string{"shop/young app readiness": "29 unknown,1 failure", "billing/ledger db readiness": "3 unknown,26 success,1 failure"} {
+		b.wait(`(() => { const of = [...` + row(name) + `.querySelectorAll(".bars i")].map((i) => i.dataset.state); return [...new Set(of)].map((s) => of.filter((o) => o === s).length + " " + s).join(); })() === ` + quote(want))
+	}
+	b.wait(row("billing/ledger db readiness") + `.querySelector(".bars").getAttribute("aria-label") === "1 of 30 days with incidents"`)
+	b.shot("availability-bars")
+}
