@@ -43,7 +43,7 @@ func oneLine(text string) string {
 func summaryOfPod(c *pods.Change) *api.PodSummary {
 	p := c.Pod
 	s := &api.PodSummary{
-		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Phase: string(p.Status.Phase), Created: p.CreationTimestamp.UTC(), Removed: c.Removed,
+		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Labels: p.Labels, Phase: string(p.Status.Phase), Created: p.CreationTimestamp.UTC(), Removed: c.Removed,
 		Reason: oneLine(strings.TrimSpace(p.Status.Reason + " " + p.Status.Message)),
 	}
 	for _, condition := range p.Status.Conditions {

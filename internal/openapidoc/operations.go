@@ -149,6 +149,7 @@ var operations = []operation{
 			{name: "kind", about: "Only of this kind.", values: kinds}, limit, goOn,
 			{name: "format", about: "JSON by default, or CSV as with Accept: text/csv.", values: []string{"json", "csv"}},
 			{name: "incidents", about: "List incidents: the default of JSON. CSV has a line for each then, and without them for each probe. newest lists the newest of each probe.", values: []string{"true", "false", "newest"}},
+			{name: "parts", about: "Also the uptime in so many equal parts of the time, in JSON: an integer from 1 to 100."},
 		},
 		answer: api.Report{}, also: []string{"text/csv"}, codes: []int{400, 404, 503},
 	},

@@ -175,3 +175,38 @@ export function link(path, query = {}) {
  * @param {any} p
  */
 export const linkOf = (p) => link(["probe", p.namespace, p.pod, p.container, p.kind]);
+
+const LABELS = 50; // limit of labels that are shown
+
+/**
+ * labelLinks returns a link to the probes with each label; null without labels.
+ * @param {Record<string, string> | undefined} labels
+ */
+export function labelLinks(labels) {
+  const all = Object.entries(labels ?? {}).sort().slice(0, LABELS);
+  return all.length ? h("span.labels", {}, all.map(([k, v]) => h("a.pill", { href: link(["probes"], { q: `${k}=${v}` }) }, said(`${k}=${v}`, 140)))) : null;
+}
+
+const ENTRIES = ["target", "endpoint", "push"]; // containers that prober makes for entries of prober.yaml
+
+/** containerOf returns the name of a probe's container; "" if the pod's name says all. @param {any} p */
+export const containerOf = (p) => (ENTRIES.includes(p.container) ? "" : String(p.container ?? ""));
+
+/** Name is a node with the name of a probe: its pod, or its target, and then the container. */
+export class Name {
+  constructor() {
+    this.namespace = h("span");
+    this.pod = h("b");
+    this.container = h("bdi.container");
+    this.node = h("span.name", {}, h("bdi.where", {}, this.namespace, this.pod), this.container);
+  }
+
+  /** @param {any} p a probe, or a row of a report @param {string} more what follows the container */
+  show(p, more = "") {
+    const container = [containerOf(p), more].filter(Boolean).join(" ");
+    put(this.namespace, `${line(p.namespace, 80)}/`);
+    put(this.pod, line(p.pod, 120));
+    put(this.container, container && ` ${line(container, 80)}`);
+    attr(this.node, "title", `${this.node.textContent}`);
+  }
+}

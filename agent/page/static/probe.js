@@ -1,9 +1,9 @@
 // @ts-check
 // The page of one probe: its state with the cause, the events of its ticks, and its actions.
 
-import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
+import { ask, act, Failed, pathOf, setToken, token, unanswered } from "./api.js";
 import { Entry, isEntry, names } from "./checks.js";
-import { badge, fill, h, icon, keep, link, put, quoted, refill, said, section } from "./dom.js";
+import { badge, fill, h, icon, keep, labelLinks, link, put, quoted, refill, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
 import { Past } from "./past.js";
 import * as store from "./store.js";
@@ -57,7 +57,8 @@ export function probeView(route) {
 
   /** @param {any} e */
   function failed(e) {
-    put(why, e instanceof Failed && e.status === 404 ? clean(e.message) : `The agent does not answer: ${line(e?.message)}`);
+    if (unanswered(e)) return;
+    put(why, clean(e?.message));
     if (e instanceof Failed && e.status === 404) {
       fill(head, badge("unknown", "no such probe"));
       for (const part of [entry.checks, entry.reports, causeSection, ticksSection, chartSection, metricsSection]) part.hidden = true;
@@ -96,7 +97,7 @@ export function probeView(route) {
 
   /** @param {any} p @param {any[]} partOf */
   function showFacts(p, partOf) {
-    const spec = p.spec ?? {};
+    const spec = p.spec ?? {}, labels = labelLinks(store.labelsOfName(namespace, pod));
     const fact = (/** @type {string} */ name, /** @type {any} */ value) => [h("dt", {}, name), h("dd", {}, value)];
     refill(facts, ...[
       partOf.length ? fact("Part of", names(partOf.slice(0, 200))) : [],
@@ -104,7 +105,7 @@ export function probeView(route) {
       fact("Period", said(spec.period, 30)), fact("Timeout", said(spec.timeout, 30)), fact("Initial delay", said(spec.initialDelay, 30)),
       fact("Thresholds", `${count(spec.successThreshold ?? 1)} to succeed, ${count(spec.failureThreshold ?? 1)} to fail`),
       p.next ? fact("Next attempt", clock(when(p.next))) : [], p.pausedBy ? fact(p.forced ? "Forced by" : "Paused by", said(p.pausedBy)) : [],
-      fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120)))].flat());
+      fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))), labels ? fact("Labels", labels) : []].flat());
   }
 
   /** @param {any[]} list @param {any} bad */
