@@ -186,6 +186,12 @@ func (a *Agent) targetOf(namespace, pod, container, kind string) string {
 	return ""
 }
 
+// labelsOf returns the labels of a probe's pod or target, which are read-only; false if the probe does not
+// exist.
+func (a *Agent) labelsOf(podUID, container string, kind probe.Kind) (labels map[string]string, ok bool) {
+	return a.manager.Labels(manager.Key{PodUID: types.UID(podUID), Container: container, Kind: kind})
+}
+
 func keyOf(i *worker.Info) manager.Key {
 	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
 }
@@ -389,6 +395,7 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
+	defer a.incidents.Wake()
 	namespace, pod, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
 	list, acted := probeList{Items: []api.ProbeStatus{}}, false
 	var refused error

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/notify/format"
 )
 
 // notifying returns a prober.yaml with receivers, and folders for secrets.
@@ -82,6 +84,51 @@ func TestHungReceiversDelayNoProbe(t *testing.T) {
 			t.Errorf("%+v has an answer", x)
 		}
 	}
+}
+
+// A reload that changes the labels of a pod moves its incident to another receiver.
+func TestReloadMovesIncidentToReceiverOfTeam(t *testing.T) {
+	t.Parallel()
+	type message struct{ Receiver, Status, Labels string }
+	messages := make(chan message, 10)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m format.Message
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+			return
+		}
+		messages <- message{m.Receiver, m.Status, fmt.Sprint(m.Probes[0].Labels)}
+	}))
+	defer hook.Close()
+	w := newTarget(t)
+	w.status.Store(http.StatusInternalServerError)
+	pod := func(team string) string {
+		return strings.Replace(w.external("checkout"), "  annotations:", "  labels: {team: "+team+"}\n  annotations:", 1)
+	}
+	receiver := func(team string) string {
+		return fmt.Sprintf("{name: %s, groupWait: 0s, groupInterval: 0s, match: [{labels: team=%s}], webhook: {url: %q}}", team, team, hook.URL)
+	}
+	r := start(t, pod("shop"), notifying(t, receiver("shop")+", "+receiver("pay")))
+	await := func(want ...message) {
+		t.Helper()
+		got := make(map[message]bool)
+		for range want {
+			select {
+			case m := <-messages:
+				got[m] = true
+			case <-time.After(patience):
+				t.Fatalf("got %v, want %v", got, want)
+			}
+		}
+		for _, m := range want {
+			if !got[m] {
+				t.Errorf("got %v, want %v", got, m)
+			}
+		}
+	}
+	await(message{"shop", "failing", "map[team:shop]"})
+	write(t, r.manifest, pod("pay"))
+	await(message{"shop", "resolved", "map[team:shop]"}, message{"pay", "failing", "map[team:pay]"})
 }
 
 func TestNotificationsAreDescribed(t *testing.T) {

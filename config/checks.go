@@ -120,16 +120,8 @@ func (d *decoder) schedule(n *yamlpos.Node, path string, p *endpoint.Push, cron,
 		}
 		return
 	}
-	loc, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" { // Local differs between hosts
-		d.Errorf(yamlpos.Field(n, "timeZone"), path+".timeZone", "%.80q is not the name of a time zone, such as Europe/Riga", zone)
-		return
-	}
-	if cron == "" {
-		return // NonEmpty has reported it
-	}
-	if p.Schedule, err = endpoint.ParseCron(cron, loc); err != nil {
-		d.Error(schedule, path+".schedule", err)
+	if loc, ok := d.timeZone(n, path, zone); ok {
+		p.Schedule = d.cron(n, path, cron, loc)
 	}
 }
 

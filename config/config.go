@@ -4,7 +4,8 @@
 // config.go has the types, and decode.go reads them. targets.go has types and decoders for modules and
 // targets, checks.go for pushes and endpoints, otlp.go for OTLP, and kubernetes.go for the node agent.
 // notify.go has the types of notification receivers, and notifydecode.go reads them. dependencies.go reads
-// dependencies, and finds cycles.
+// dependencies, and finds cycles. maintenance.go has maintenance windows, window.go their times and probematch.go
+// the probes that they select.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust and
 // Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets calls
@@ -54,6 +55,7 @@ type Agent struct {
 	Push        []Push
 	Endpoints   []Endpoint
 	Uplink      []Witness
+	Maintenance []Maintenance
 	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
 	Blackbox    *Blackbox   // nil: nothing is restricted
 }

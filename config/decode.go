@@ -42,6 +42,7 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		"kubernetes":  d.kubernetes(a),
 		"blackbox":    d.blackbox(a),
 		"otlp":        d.otlp(a),
+		"maintenance": d.maintenance(a),
 		"notify":      d.notify(a),
 		"totalMemory": yamlpos.Parsed(&d.Decoder, &a.TotalMemory, plugin.ParseSize),
 		"nagios": func(n *yamlpos.Node, path string) {

@@ -26,7 +26,7 @@ type Receiver struct {
 	States []NotifyState // states that are notified
 	// For is how long a state must last before it is notified. Nil means 0, and a minute for a warning.
 	For            *time.Duration
-	GroupBy        []string      // field names of [ProbeMatch]; probes with the same values share a message
+	GroupBy        []string      // field names of [ProbeMatch], and LabelPrefix with the name of a label; probes with the same values share a message
 	GroupWait      time.Duration // time to wait for further changes before a message
 	GroupInterval  time.Duration // minimum time between two messages of a group
 	RepeatInterval time.Duration // time until an unchanged group is notified again; 0: never
@@ -49,9 +49,6 @@ const (
 	NotifyWarning NotifyState = "warning"
 	NotifyUnknown NotifyState = "unknown"
 )
-
-// ProbeMatch selects probes. Each field except Kind is a pattern for path.Match. "" matches everything.
-type ProbeMatch struct{ Namespace, Pod, Container, Kind, Handler string }
 
 // Webhook is a URL that receives a request for each message.
 type Webhook struct {
@@ -143,7 +140,10 @@ func (r *Receiver) Duration(state NotifyState) time.Duration {
 	}
 }
 
-// groupFields are the values of [Receiver.GroupBy].
+// LabelPrefix is the prefix of the labels in [Receiver.GroupBy]: "label:team".
+const LabelPrefix = "label:"
+
+// groupFields are the values of [Receiver.GroupBy] without LabelPrefix.
 var groupFields = []string{"namespace", "pod", "container", "kind", "handler"}
 
 func parseKindName(text string) (string, error) {

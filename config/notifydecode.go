@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/mail"
 	"net/url"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -113,29 +112,6 @@ func (d *decoder) repeatInterval(to *time.Duration) yamlpos.Reader {
 	}
 }
 
-func (d *decoder) probeMatch(to *[]ProbeMatch) yamlpos.Reader {
-	return func(n *yamlpos.Node, path string) {
-		var m ProbeMatch
-		d.Mapping(n, path, yamlpos.Fields{
-			"namespace": d.glob(&m.Namespace), "pod": d.glob(&m.Pod), "container": d.glob(&m.Container),
-			"kind": yamlpos.Parsed(&d.Decoder, &m.Kind, parseKindName), "handler": d.glob(&m.Handler),
-		})
-		if n.Kind == yamlpos.Mapping && len(n.Content) == 0 {
-			d.Errorf(n, path, "must have at least one field; without match a receiver gets all probes")
-		}
-		*to = append(*to, m)
-	}
-}
-
-func (d *decoder) glob(to *string) yamlpos.Reader {
-	return func(n *yamlpos.Node, at string) {
-		d.NonEmpty(to)(n, at)
-		if _, err := path.Match(*to, ""); err != nil {
-			d.Errorf(n, at, "%.80q: %w", *to, err)
-		}
-	}
-}
-
 func (d *decoder) notifyStates(to *[]NotifyState) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		*to = nil
@@ -154,8 +130,15 @@ func (d *decoder) groupBy(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		*to = []string{}
 		d.Items(n, path, func(n *yamlpos.Node, path string) {
-			var field string
-			yamlpos.OneOf(&d.Decoder, &field, groupFields...)(n, path)
+			field, _ := d.Text(n, path)
+			label, isLabel := strings.CutPrefix(field, LabelPrefix)
+			switch {
+			case field == "" && n.Kind != yamlpos.Scalar: // reported
+			case isLabel && (label == "" || len(label) > maxLabelName):
+				d.Errorf(n, path, "must have a name of at most %d characters after %s", maxLabelName, LabelPrefix)
+			case !isLabel && !slices.Contains(groupFields, field):
+				d.Errorf(n, path, "unknown value %.80q%s", field, yamlpos.Known(field, append([]string{LabelPrefix + field}, groupFields...)))
+			}
 			if slices.Contains(*to, field) {
 				d.Errorf(n, path, "%q is set twice", field)
 			}
@@ -163,6 +146,9 @@ func (d *decoder) groupBy(to *[]string) yamlpos.Reader {
 		})
 	}
 }
+
+// maxLabelName is the maximum length of a label's name in Kubernetes, with its prefix.
+const maxLabelName = 253 + 1 + 63
 
 func (d *decoder) webhook(to **Webhook) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {

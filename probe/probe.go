@@ -213,8 +213,8 @@ type Pod struct {
 	Namespace string
 	Name      string
 	UID       string
-	Labels    map[string]string
-	Ports     []Port // ports of all containers
+	Labels    map[string]string // a target has labels that are not valid for a v1.Pod too
+	Ports     []Port            // ports of all containers
 }
 
 // Container is a probed container. It is shared between probes and read-only.

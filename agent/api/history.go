@@ -23,8 +23,8 @@ type ReportItem struct {
 	// Uptime is the fraction of the known time in which the state was success or warning, from 0 to 1; nil if
 	// no time is known.
 	Uptime *float64 `json:"uptime"`
-	// Seconds is how long the probe was in each state. Time without the agent, or without the probe, counts
-	// for no state. Uptime is (success+warning) / (success+warning+failure).
+	// Seconds is how long the probe was in each state. Time without the agent, without the probe, or in a
+	// maintenance window with "exclude", counts for no state. Uptime is (success+warning) / (success+warning+failure).
 	Seconds StateSeconds `json:"seconds"`
 	// Incidents are the times in which the state was failure, newest first, at most 1,000. A restart of the
 	// agent, or an unknown state for at most ten minutes, does not end an incident.
@@ -42,6 +42,8 @@ type StateSeconds struct {
 	Warning float64 `json:"warning"`
 	Failure float64 `json:"failure"`
 	Unknown float64 `json:"unknown"`
+	// Maintenance is how long it was in maintenance windows whose time counts for no state.
+	Maintenance float64 `json:"maintenance,omitzero"`
 }
 
 // Incident is a time in which a probe was in the state failure.
@@ -91,4 +93,24 @@ type Transition struct {
 	To     string `json:"to"`
 	Reason string `json:"reason,omitzero"` // of the tick that decided it, as in the metrics
 	Text   string `json:"text,omitzero"`   // its output or its error
+}
+
+// StateChanges is the response of /api/v1/changes.
+type StateChanges struct {
+	// Since and Until bound the changes. Since is not before the oldest kept history.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// Items are the changes, in windows of four hours, oldest first; almost in the order of time. The first
+	// change of a probe that existed at Since is from "absent" to its state then.
+	Items []StateChange `json:"items"`
+}
+
+// StateChange is a change of the state of a probe. A stop of the agent is none.
+type StateChange struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Kind      string `json:"kind"`
+	Handler   string `json:"handler"`
+	Transition
 }

@@ -54,6 +54,8 @@ type Alert struct {
 	// Reason and Text come from the attempt that caused the state.
 	Reason string `json:"reason,omitzero"`
 	Text   string `json:"text,omitzero"`
+	// Maintenance reports whether the probe is in a maintenance window, and the receiver gets no message.
+	Maintenance bool `json:"maintenance,omitzero"`
 }
 
 // NotificationTest is the result of sending a test message.

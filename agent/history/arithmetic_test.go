@@ -25,6 +25,7 @@ const (
 	secondWarns  = byte('w')
 	secondFails  = byte('f')
 	secondBlank  = byte('u')
+	secondSpared = byte('m')
 )
 
 // naive computes the item of a report from the state in each second. It shares no code with the store.
@@ -55,7 +56,7 @@ func naive(all []byte, from, to int) (text string) {
 	if up, down := counts[secondUp]+counts[secondWarns], counts[secondFails]; up+down > 0 {
 		uptime = fmt.Sprintf("%.9f", float64(up)/float64(up+down))
 	}
-	text = fmt.Sprintf("%s s%d w%d f%d u%d n%d", uptime, counts[secondUp], counts[secondWarns], counts[secondFails], counts[secondBlank], len(spans))
+	text = fmt.Sprintf("%s s%d w%d f%d u%d m%d n%d", uptime, counts[secondUp], counts[secondWarns], counts[secondFails], counts[secondBlank], counts[secondSpared], len(spans))
 	for _, s := range slices.Backward(spans) {
 		end := fmt.Sprint(s.end)
 		if s.end == to {
@@ -73,7 +74,7 @@ func shown(i *api.ReportItem, start time.Time) string {
 		uptime = fmt.Sprintf("%.9f", *i.Uptime)
 	}
 	var text strings.Builder
-	text.WriteString(fmt.Sprintf("%s s%.0f w%.0f f%.0f u%.0f n%d", uptime, i.Seconds.Success, i.Seconds.Warning, i.Seconds.Failure, i.Seconds.Unknown, i.IncidentCount))
+	text.WriteString(fmt.Sprintf("%s s%.0f w%.0f f%.0f u%.0f m%.0f n%d", uptime, i.Seconds.Success, i.Seconds.Warning, i.Seconds.Failure, i.Seconds.Unknown, i.Seconds.Maintenance, i.IncidentCount))
 	for _, in := range i.Incidents {
 		end := "lasts"
 		if !in.End.IsZero() {
@@ -89,9 +90,10 @@ func act(t *testing.T, r *rand.Rand, dir string, budget time.Duration) (all []by
 	var a *rig
 	var o interface{ Close() }
 	of, generation := info("web", "0"), 0
-	now := secondAbsent
+	now, spared := secondAbsent, false
 	begin := func() {
 		generation++
+		spared = false
 		of = info("web", fmt.Sprint(generation))
 		o, now = a.store.Observe(of), secondBlank
 	}
@@ -107,7 +109,10 @@ func act(t *testing.T, r *rand.Rand, dir string, budget time.Duration) (all []by
 			begin()
 		case n < 12:
 			o.Close()
-			o, now = nil, secondGone
+			o, now, spared = nil, secondGone, false
+		case n < 24:
+			spared = !spared
+			a.store.Spare(&of, spared)
 		default:
 			next := []states.State{states.Success, states.Warning, states.Failure, states.Failure, states.Unknown}[r.IntN(5)]
 			a.change(of, next, "")
@@ -115,8 +120,12 @@ func act(t *testing.T, r *rand.Rand, dir string, budget time.Duration) (all []by
 		}
 		stay := 1 + int(math.Exp(r.Float64()*9.2)) // from a second to some hours
 		time.Sleep(time.Duration(stay) * time.Second)
+		counted := now
+		if spared && now != secondAbsent {
+			counted = secondSpared
+		}
 		for range stay {
-			all = append(all, now)
+			all = append(all, counted)
 		}
 	}
 	if a == nil {
@@ -126,6 +135,9 @@ func act(t *testing.T, r *rand.Rand, dir string, budget time.Duration) (all []by
 		all = append(all, secondBlank)
 	}
 	a.settle()
+	if spared {
+		now = secondSpared
+	}
 	return append(all, now), a
 }
 

@@ -37,10 +37,12 @@ type id struct {
 
 func idOf(i *worker.Info) id { return id{i.PodUID, i.Container, i.Kind} }
 
-// change is a change of a probe: its begin, its end, or a new state.
+// change is a change of a probe: its begin, its end, a new state, or whether its time is spared.
 type change struct {
 	probe        *observed
 	begins, ends bool
+	marks        bool // the time from at on is spared, or not
+	spared       bool
 	state        record.State
 	at           int64
 	handler      string
@@ -62,10 +64,12 @@ type observed struct {
 	handler string
 	state   record.State
 	since   int64
+	spared  bool
 
 	// The fields below are owned by the writer.
 	series  *series
 	decided record.State
+	exempt  bool // its time is spared
 }
 
 var _ worker.ProbeObserver = (*observed)(nil)
@@ -131,6 +135,20 @@ func (s *Store) Changed(c *states.Change) {
 	}
 	o.handler = c.Info.Handler
 	in.addLocked(change{probe: o, state: state, at: c.Time.UnixMilli(), handler: o.handler, reason: c.Reason, text: clip.Text(c.Text, maxText)})
+}
+
+// Spare records that reports count the time of a probe from now on for no state, or for its state again. The probe
+// must be observed already.
+func (s *Store) Spare(i *worker.Info, spared bool) {
+	in := &s.intake
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	o := in.live[idOf(i)]
+	if o == nil || in.ended || o.spared == spared {
+		return
+	}
+	o.spared = spared
+	in.addLocked(change{probe: o, marks: true, spared: spared, at: time.Now().UnixMilli()})
 }
 
 // Close implements [worker.ProbeObserver].
@@ -218,6 +236,7 @@ type liveProbe struct {
 	handler string
 	state   record.State
 	since   int64
+	spared  bool
 }
 
 // probes returns the live probes.
@@ -226,7 +245,7 @@ func (in *intake) probes() []liveProbe {
 	defer in.mu.Unlock()
 	all := make([]liveProbe, 0, len(in.live))
 	for _, o := range in.live {
-		all = append(all, liveProbe{o, o.handler, o.state, o.since})
+		all = append(all, liveProbe{o, o.handler, o.state, o.since, o.spared})
 	}
 	return all
 }

@@ -21,9 +21,10 @@ type track struct {
 	key          record.Key
 	handler      string
 	state        record.State
-	since        int64  // when the state began
+	since        int64  // when the state began, or a mark within it
 	reason, text string // of the change to the state
 	seen         bool   // an event has set the state
+	spared       bool   // reports count the time for no state
 	removed      bool   // the probe was removed last, and not ended by a stop of the agent
 	held         uint64 // number of the last snapshot with this series
 	tally        tally
@@ -38,6 +39,10 @@ type timeline struct {
 	passed func(t *track, from, to int64)
 	// changed is called before the state of a series changes; it may be nil.
 	changed func(t *track, at int64, next record.State, reason, text string)
+	// windowRead is called after a window was read; it may be nil. Its error ends the replay.
+	windowRead func() error
+
+	stopping bool // the changes are the end of all series because the agent stops
 
 	tracks    map[record.Key]*track
 	ids       map[uint32]*track
@@ -71,6 +76,9 @@ func (l *timeline) read(ctx context.Context) (end int64, err error) {
 				return true, record.DecodeEvents(payload, l.apply)
 			})
 		})
+		if err == nil && l.windowRead != nil {
+			err = l.windowRead()
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -140,7 +148,9 @@ func (l *timeline) apply(e *record.Event) {
 			l.endOthers()
 		}
 	case record.Held, record.Change:
-		if t := l.ids[e.ID]; t != nil {
+		if t := l.ids[e.ID]; t != nil && isMark(e) {
+			l.mark(t, e.Time, e.Reason == record.Spared)
+		} else if t != nil {
 			l.set(t, e)
 		}
 		if e.Op == record.Held && l.awaited > 0 {
@@ -163,6 +173,8 @@ func (l *timeline) endOthers() {
 
 // endAll ends all series when the agent stops.
 func (l *timeline) endAll(at int64) {
+	l.stopping = true
+	defer func() { l.stopping = false }()
 	for _, t := range l.tracks {
 		if t.state != record.Absent {
 			end := at
@@ -175,11 +187,28 @@ func (l *timeline) endAll(at int64) {
 	}
 }
 
+// isMark reports whether a change is a mark.
+func isMark(e *record.Event) bool {
+	return e.Op == record.Change && (e.Reason == record.Spared || e.Reason == record.Counted)
+}
+
+// mark sets whether the time of a series is spared from at on.
+func (l *timeline) mark(t *track, at int64, spared bool) {
+	if at = max(at, t.since); t.spared == spared {
+		return
+	}
+	if t.since < at && t.seen {
+		l.passed(t, t.since, at)
+	}
+	t.spared, t.since = spared, at
+}
+
 // set sets the state of a series.
 func (l *timeline) set(t *track, e *record.Event) {
 	if e.Op == record.Held {
 		t.held = l.snapshots
-		if !t.seen { // the begin of this state is unknown
+		l.mark(t, e.Time, false) // another mark follows if it is spared
+		if !t.seen {             // the begin of this state is unknown
 			t.state, t.since, t.reason, t.text = e.State, e.Time, e.Reason, e.Text
 		}
 	}
@@ -201,6 +230,7 @@ func (l *timeline) change(t *track, next record.State, at int64, reason, text st
 		l.passed(t, t.since, at)
 	}
 	l.notify(t, at, next, reason, text)
+	t.spared = t.spared && next != record.Absent
 	t.state, t.since, t.reason, t.text = next, at, reason, text
 }
 

@@ -49,6 +49,7 @@ type Page struct {
 // tally accumulates the report of a series.
 type tally struct {
 	millis    [4]int64 // by state
+	spared    int64    // in which the state did not count
 	incidents []api.Incident
 	count     int
 	longest   int64
@@ -110,7 +111,7 @@ func (s *Store) Report(ctx context.Context, q *Query, begin func(*Page) error, e
 func (r *reporter) page(since time.Time) (*Page, []Key) {
 	keys := make([]Key, 0, len(r.tracks))
 	for key, t := range r.tracks {
-		if t.tally.millis != [4]int64{} {
+		if t.tally.millis != [4]int64{} || t.tally.spared > 0 {
 			keys = append(keys, key)
 		}
 	}
@@ -139,9 +140,13 @@ func (r *reporter) selects(k *Key) bool {
 // passed adds the time of a state from from to to.
 func (r *reporter) passed(t *track, from, to int64) {
 	y := &t.tally
-	if t.state != record.Failure { // also before the report begins: such a state ends an incident
+	if t.spared || t.state != record.Failure { // also before the report begins: such a state ends an incident
 		r.pause(t, to)
-		if from, to = max(from, r.since), min(to, r.until); from < to && t.state != record.Absent {
+		switch from, to = max(from, r.since), min(to, r.until); {
+		case from >= to || t.state == record.Absent:
+		case t.spared:
+			y.spared += to - from
+		default:
 			y.millis[t.state] += to - from
 		}
 		return
@@ -165,9 +170,9 @@ func (r *reporter) passed(t *track, from, to int64) {
 	}
 }
 
-// pause notes whether a state other than failure, which lasts until to, ends the incident.
+// pause notes whether time without a failure that counts, which lasts until to, ends the incident.
 func (r *reporter) pause(t *track, to int64) {
-	if t.state == record.Success || t.state == record.Warning || t.removed || to-t.tally.lastEnd > bridge.Milliseconds() {
+	if !t.spared && (t.state == record.Success || t.state == record.Warning) || t.removed || to-t.tally.lastEnd > bridge.Milliseconds() {
 		t.tally.joins = false
 	}
 }
@@ -227,6 +232,7 @@ func (r *reporter) item(t *track, end int64) *api.ReportItem {
 		Seconds: api.StateSeconds{
 			Success: seconds(y.millis[record.Success]), Warning: seconds(y.millis[record.Warning]),
 			Failure: seconds(y.millis[record.Failure]), Unknown: seconds(y.millis[record.Unknown]),
+			Maintenance: seconds(y.spared),
 		},
 		IncidentCount: y.count, LongestSeconds: seconds(y.longest), Incidents: []api.Incident{},
 	}

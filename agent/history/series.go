@@ -12,7 +12,8 @@ type series struct {
 	record.Series // the ID is 0 if none is assigned yet
 	live          []*observed
 	state         record.State
-	texts         int // number of texts of its changes in this window
+	spared        bool // reports count its time for no state
+	texts         int  // number of texts of its changes in this window
 }
 
 // apply applies a change to its series, and records the new state.
@@ -25,6 +26,8 @@ func (w *writer) apply(c *change) {
 	case o.series == nil: // its begin was lost, and compare has not run since
 	case c.ends:
 		o.series.live = slices.DeleteFunc(o.series.live, func(other *observed) bool { return other == o })
+	case c.marks:
+		o.exempt = c.spared
 	default:
 		o.decided = c.state
 	}
@@ -33,6 +36,7 @@ func (w *writer) apply(c *change) {
 	}
 	w.setHandler(o.series, c.handler)
 	w.updateState(o.series, c)
+	w.updateSpared(o.series, c.at)
 }
 
 // setHandler sets the handler of a series; "" changes nothing.
@@ -112,7 +116,7 @@ func (w *writer) updateState(s *series, c *change) {
 		return
 	}
 	if next == record.Absent {
-		s.Ended = c.at
+		s.Ended, s.spared = c.at, false
 		w.queueSeries(s)
 	}
 	s.state = next
@@ -130,6 +134,30 @@ func (w *writer) updateState(s *series, c *change) {
 	w.add(&record.Event{Op: record.Change, State: next, ID: w.idOf(s), Time: c.at, Reason: c.reason, Text: text})
 }
 
+// updateSpared records whether the time of a series is spared: one of its live probes is.
+func (w *writer) updateSpared(s *series, at int64) {
+	next := slices.ContainsFunc(s.live, func(o *observed) bool { return o.exempt })
+	if next == s.spared {
+		return
+	}
+	s.spared = next
+	if w.full() {
+		w.lost = true
+		w.s.dropped(1)
+		return
+	}
+	w.mark(s, at)
+}
+
+// mark adds the event that says whether the time of a series is spared.
+func (w *writer) mark(s *series, at int64) {
+	reason := record.Counted
+	if s.spared {
+		reason = record.Spared
+	}
+	w.add(&record.Event{Op: record.Change, State: s.state, ID: w.idOf(s), Time: at, Reason: reason})
+}
+
 // compare recomputes the states of all series from the live probes, after changes were lost.
 func (w *writer) compare(now time.Time) {
 	exists := make(map[*observed]bool)
@@ -138,13 +166,14 @@ func (w *writer) compare(now time.Time) {
 		if e.observed.series == nil {
 			w.join(e.observed, e.handler)
 		}
-		e.decided = e.state
+		e.decided, e.exempt = e.state, e.spared
 		w.setHandler(e.observed.series, e.handler)
 		w.updateState(e.observed.series, &change{at: e.since})
 	}
 	for _, s := range w.series {
 		s.live = slices.DeleteFunc(s.live, func(o *observed) bool { return !exists[o] })
 		w.updateState(s, &change{at: now.UnixMilli()})
+		w.updateSpared(s, now.UnixMilli())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
@@ -50,6 +51,44 @@ func TestReportOfOneProbe(t *testing.T) {
 		item = r.only()
 		if got := words(&item); got != "success 3600 warning 60 failure 71 unknown 5; 01:02:05-01:02:16 11s refused; 01:00:05-01:01:05 60s no such host" {
 			t.Errorf("after the end: %s", got)
+		}
+	})
+}
+
+// The time of maintenance counts for no state, also in the next window of the database and after lost changes, and
+// the transitions of that time are kept.
+func TestSparedTimeCountsForNoState(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, history.Config{StateDir: dir})
+		web := info("web", "1")
+		r.store.Observe(web)
+		r.change(web, states.Success, "")
+		time.Sleep(time.Hour)
+		r.store.Spare(&web, true)
+		r.store.Spare(&web, true)
+		time.Sleep(time.Hour)
+		r.change(web, states.Failure, "the disks move")
+		time.Sleep(10 * time.Hour)
+		r.store.Spare(&web, false)
+		time.Sleep(time.Minute)
+		r.settle()
+		item := r.only()
+		const want = "success 3600 warning 0 failure 61 unknown 0; 12:00:00-lasts 61s the disks move"
+		if got := words(&item); got != want || item.Seconds.Maintenance != 11*3600 || *item.Uptime != 3600.0/3661 {
+			t.Errorf("got  %s, %v of maintenance\nwant %s", got, item.Seconds.Maintenance, want)
+		}
+		_, items := r.report(history.Query{Since: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)})
+		if len(items) != 1 || items[0].Seconds.Maintenance != 3600 || items[0].Uptime != nil {
+			t.Errorf("within the maintenance: %+v", items)
+		}
+		h, _, err := r.store.Probe(t.Context(), key("web"), time.Now().Add(-24*time.Hour), time.Now())
+		var words []string
+		for _, x := range h.Transitions {
+			words = append(words, x.To)
+		}
+		if err != nil || !slices.Equal(words, []string{"failure", "success", "unknown"}) {
+			t.Errorf("transitions %q, %v", words, err)
 		}
 	})
 }
@@ -330,10 +369,13 @@ func TestOverflowingQueueKeepsFinalStates(t *testing.T) {
 				r.change(of, states.State(1+(i+round)%3), "")
 			}
 		}
+		spared := info("web-0", "0")
+		r.store.Spare(&spared, true)
 		r.settle()
 		time.Sleep(time.Hour)
 		_, items := r.report(history.Query{})
-		if len(items) != probes || r.store.Dropped() == 0 {
+		items = slices.DeleteFunc(items, func(i api.ReportItem) bool { return i.Seconds.Maintenance > 3599 })
+		if len(items) != probes-1 || r.store.Dropped() == 0 {
 			t.Fatalf("%d items, %d dropped", len(items), r.store.Dropped())
 		}
 		for _, item := range items {

@@ -165,6 +165,9 @@ func (w *writer) snapshot(now time.Time) {
 	w.add(&record.Event{Op: record.Snapshot, Time: at, ID: uint32(len(all))})
 	for _, s := range all {
 		w.add(&record.Event{Op: record.Held, State: s.state, ID: w.idOf(s), Time: at})
+		if s.spared {
+			w.mark(s, at)
+		}
 	}
 	w.lost = false
 }

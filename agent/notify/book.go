@@ -3,8 +3,8 @@ package notify
 import (
 	"cmp"
 	"maps"
-	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,10 +31,13 @@ type change struct {
 	key          Key
 	uid, handler string
 	target       string // "" if unknown
+	labels       map[string]string
 	state        states.State
 	removed      bool
 	at           time.Time
 	cause        states.Cause
+	held         bool      // the probe is in a maintenance window
+	released     time.Time // when it left the last one since state began; zero if there was none
 	// before has earlier changes that receivers need and that are not in the book: the last change to success
 	// or warning, and the last change to failure after it.
 	before []*change
@@ -75,9 +78,10 @@ type item struct {
 	Key
 	uid, handler string
 	target       string
-	state        states.State // present state; quiet: the incident has ended
-	at           time.Time    // when state began
-	since        time.Time    // when the incident began
+	labels       map[string]string // at the begin of the incident, so that its group stays the same
+	state        states.State      // present state; quiet: the incident has ended
+	at           time.Time         // when state began
+	since        time.Time         // when the incident began
 	cause        states.Cause
 	removed      bool // it ended because the probe is gone
 
@@ -97,6 +101,9 @@ type item struct {
 	sent      states.State
 	sentCause states.Cause
 	sentGen   int
+
+	held     bool      // the probe is in a maintenance window
+	released time.Time // when it left the last one
 
 	// maybeGone means that the probe may be gone. check is when to check whether it exists.
 	maybeGone bool
@@ -146,8 +153,10 @@ func (b *book) apply(c *change, now time.Time) {
 		}
 		return
 	}
-	state := quiet
-	if selects(b.spec, c) {
+	state, at := quiet, c.at
+	if !selects(b.spec, c) {
+		at = now // a state of the past may be selected no more, because a label has changed
+	} else {
 		before := quiet
 		if it != nil {
 			before = it.state
@@ -158,7 +167,7 @@ func (b *book) apply(c *change, now time.Time) {
 		if state == quiet {
 			return
 		}
-		it = &item{Key: c.key, state: quiet, told: quiet, worst: quiet, since: c.at}
+		it = &item{Key: c.key, labels: c.labels, state: quiet, told: quiet, worst: quiet, since: c.at}
 		b.items[c.key] = it
 	}
 	it.uid, it.target, it.maybeGone = c.uid, cmp.Or(c.target, it.target), false
@@ -170,8 +179,28 @@ func (b *book) apply(c *change, now time.Time) {
 		it.cause = c.cause
 	}
 	if state != it.state {
-		b.setState(it, state, c.at)
+		b.setState(it, state, at)
 	}
+	if state != quiet {
+		b.hold(it, c)
+	}
+}
+
+// hold records whether the probe of an incident is in a maintenance window. After the window the state counts as
+// if it began then.
+func (b *book) hold(it *item, c *change) {
+	was := it.held
+	it.held, it.released = c.held, latest(it.released, c.released)
+	if was && !it.held {
+		it.released = latest(it.released, c.at)
+		it.waits = b.ready(it)
+	}
+}
+
+// withheld reports whether the receiver must not get the state of an incident now: it is in a maintenance window,
+// and the state was not owed before.
+func (it *item) withheld() bool {
+	return it.held && it.state != quiet && !(it.owed && it.owedGen == it.gen)
 }
 
 // setState changes the state of an item.
@@ -248,16 +277,8 @@ func (b *book) selectsState(s states.State) bool {
 
 // selects reports whether a receiver selects a probe.
 func selects(spec *config.Receiver, c *change) bool {
-	if len(spec.Match) == 0 {
-		return true
-	}
-	glob := func(pattern, text string) bool {
-		ok, _ := path.Match(pattern, text) // the configuration was validated
-		return pattern == "" || ok
-	}
-	return slices.ContainsFunc(spec.Match, func(m config.ProbeMatch) bool {
-		return glob(m.Namespace, c.key.Namespace) && glob(m.Pod, c.key.Pod) && glob(m.Container, c.key.Container) &&
-			glob(m.Kind, c.key.Kind.String()) && glob(m.Handler, c.handler)
+	return config.MatchesAny(spec.Match, &config.ProbeFacts{
+		Namespace: c.key.Namespace, Pod: c.key.Pod, Container: c.key.Container, Kind: c.key.Kind.String(), Handler: c.handler, Labels: c.labels,
 	})
 }
 
@@ -269,6 +290,11 @@ func (b *book) groupOf(it *item) *group {
 	labels := make(map[string]string, len(b.spec.GroupBy))
 	var name strings.Builder
 	for _, field := range b.spec.GroupBy {
+		if label, ok := strings.CutPrefix(field, config.LabelPrefix); ok {
+			labels[field] = it.labels[label]
+			name.WriteString(field + "=" + strconv.Quote(it.labels[label]) + ",")
+			continue
+		}
 		value := map[string]string{"namespace": it.Namespace, "pod": it.Pod, "container": it.Container, "kind": it.Kind.String(), "handler": it.handler}[field]
 		labels[field] = value
 		name.WriteString(field + "=" + value + ",")
@@ -286,7 +312,7 @@ func (b *book) ready(it *item) time.Time {
 	if it.state == quiet {
 		return it.at
 	}
-	return it.at.Add(b.spec.Duration(config.NotifyState(it.state.String())))
+	return latest(it.at, it.released).Add(b.spec.Duration(config.NotifyState(it.state.String())))
 }
 
 // checkDue returns the probes that may be gone and must be checked now.
@@ -315,7 +341,7 @@ func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 			}
 		}
 		switch {
-		case it.state != quiet && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
+		case it.state != quiet && !it.held && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
 			it.setOwed()
 			changed = true
 		case it.state == quiet && !it.sending && now.Sub(it.at) > b.spec.Retention:
@@ -358,7 +384,7 @@ func (b *book) takeOver(other *book, same bool) {
 // reselect ends the incidents that the receiver does not select any more.
 func (b *book) reselect(now time.Time) {
 	for _, it := range b.items {
-		if it.state != quiet && (!selects(b.spec, &change{key: it.Key, handler: it.handler}) || !b.selectsState(it.state)) {
+		if it.state != quiet && (!selects(b.spec, &change{key: it.Key, handler: it.handler, labels: it.labels}) || !b.selectsState(it.state)) {
 			b.end(it, now)
 		}
 	}
@@ -397,6 +423,8 @@ func (b *book) plans(now time.Time) []plan {
 		used[g] = true
 		p := plan{group: g}
 		switch {
+		case it.withheld():
+			continue
 		case it.owed, it.causeChanged():
 		case it.state != it.told:
 			p.due = b.due(it)
@@ -470,7 +498,7 @@ func (b *book) nextUpdate(now time.Time) (at time.Time) {
 }
 
 func (b *book) owedAt(it *item) (at time.Time) {
-	if it.state != quiet && it.state != it.expectedState() {
+	if it.state != quiet && !it.held && it.state != it.expectedState() {
 		at = b.due(it)
 	}
 	return at
@@ -497,6 +525,7 @@ func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Caus
 			continue
 		}
 		switch {
+		case it.withheld():
 		case it.state == quiet, it.state == it.told:
 			items = append(items, it)
 		case !now.Before(b.ready(it)):
@@ -557,7 +586,7 @@ func (b *book) refused(groups []plan, now time.Time) {
 // open for the receiver.
 func (b *book) pending() (pending, open int) {
 	for _, it := range b.items {
-		if it.owed || it.state != it.told || it.causeChanged() {
+		if !it.withheld() && (it.owed || it.state != it.told || it.causeChanged()) {
 			pending++
 		}
 		if it.told != quiet {
@@ -571,7 +600,7 @@ func (b *book) pending() (pending, open int) {
 func (b *book) force(now time.Time) {
 	b.sent = pace.Bucket{}
 	for _, it := range b.items {
-		if it.state != it.told && !now.Before(b.ready(it)) {
+		if it.state != it.told && !it.withheld() && !now.Before(b.ready(it)) {
 			if it.state == quiet {
 				it.owed = true
 			} else {

@@ -93,6 +93,7 @@ func (s *sender) probe(it *item, now time.Time) format.Probe {
 		Handler: format.Clean(it.handler, format.MaxName), Target: format.Clean(it.target, format.MaxText), Status: format.Failing, State: it.state.String(), New: it.told == quiet, Since: s.time(it.since),
 	}
 	p.Reason, p.Text = clean(it.cause)
+	p.Labels = format.Labels(it.labels)
 	if it.times > 0 {
 		p.Times = it.times + 1
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
@@ -33,6 +34,9 @@ type Config struct {
 	// Current returns the present state of a probe, with the cause of its newest attempt. The goroutines of
 	// receivers call it. nil: messages have the cause of the last change.
 	Current func(podUID, container string, kind probe.Kind) states.Status
+	// Labels returns the labels of a probe's pod or target, which are read-only; false if the probe does not
+	// exist. It is called at each change, and by [Notifier.Relabel]. nil: probes have no labels.
+	Labels func(podUID, container string, kind probe.Kind) (map[string]string, bool)
 	// UplinkDown reports whether the witnesses of the network do not respond. Meanwhile no message reports a
 	// probe that is unknown for lack of the network. nil: they always respond.
 	UplinkDown func() bool
@@ -50,6 +54,7 @@ type Notifier struct {
 
 	mu        sync.Mutex
 	unwell    map[Key]*change // the states of probes that are not well
+	held      map[Key]string  // probes in a maintenance window, with the UIDs of their pods
 	receivers []*receiver
 	counts    map[string]*counts // by receiver, also of removed ones
 }
@@ -64,13 +69,16 @@ func New(cfg Config) *Notifier {
 	if cfg.Exists == nil {
 		cfg.Exists = func(Key) bool { return false }
 	}
+	if cfg.Labels == nil {
+		cfg.Labels = func(string, string, probe.Kind) (map[string]string, bool) { return nil, false }
+	}
 	if cfg.UplinkDown == nil {
 		cfg.UplinkDown = func() bool { return false }
 	}
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), unwell: make(map[Key]*change), counts: make(map[string]*counts)}
+	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), unwell: make(map[Key]*change), held: make(map[Key]string), counts: make(map[string]*counts)}
 	n.saver = newSaver(cfg.StateFile, cfg.Log, n.saved)
 	return n
 }
@@ -89,15 +97,17 @@ func (n *Notifier) Changed(c *states.Change) {
 		}
 	}
 	x := &change{
-		key: Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}, uid: c.Info.PodUID, handler: c.Info.Handler, target: c.Target,
+		key: keyOf(&c.Info), uid: c.Info.PodUID, handler: c.Info.Handler, target: c.Target,
 		state: c.To, removed: c.Removed, at: c.Time, cause: c.Cause,
 	}
 	if x.state == quiet {
 		x.cause = c.Was // reported with the end of the incident
 	}
 	x.cause.Text = clipText(x.cause.Text)
+	x.labels, _ = n.cfg.Labels(x.uid, x.key.Container, x.key.Kind)
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	_, x.held = n.held[x.key]
 	if old := n.unwell[x.key]; x.removed && old != nil && old.uid != x.uid {
 		return // the removed pod was replaced by one of the same name
 	}
@@ -110,6 +120,64 @@ func (n *Notifier) Changed(c *states.Change) {
 		r.noteLocked(x)
 	}
 }
+
+// Relabel makes receivers select the probes that are not well by their present labels. It must be called
+// after pods have changed.
+func (n *Notifier) Relabel() {
+	n.mu.Lock()
+	all := slices.Collect(maps.Values(n.unwell))
+	n.mu.Unlock()
+	relabelled := make(map[*change]*change)
+	for _, x := range all {
+		labels, exists := n.cfg.Labels(x.uid, x.key.Container, x.key.Kind)
+		if exists && !maps.Equal(labels, x.labels) {
+			next := *x
+			next.labels = labels
+			relabelled[x] = &next
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for x, next := range relabelled {
+		if n.unwell[x.key] != x {
+			continue // it has changed since, with its present labels
+		}
+		n.unwell[x.key] = next
+		for _, r := range n.receivers {
+			r.noteLocked(next)
+		}
+	}
+}
+
+// Maintain records that a probe is in a maintenance window, or no more. Within a window receivers get no message
+// about the probe, except about the end of a failure. A failure that lasts at the end of the window counts as if
+// it began then.
+func (n *Notifier) Maintain(i *worker.Info, in bool) {
+	key := keyOf(i)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case in:
+		n.held[key] = i.PodUID
+	case n.held[key] == i.PodUID: // otherwise a pod of the same name is in the window
+		delete(n.held, key)
+	}
+	x := n.unwell[key]
+	if _, held := n.held[key]; x == nil || x.held == held {
+		return
+	}
+	next := *x
+	next.held = !x.held
+	if !next.held {
+		next.released = time.Now()
+	}
+	n.unwell[key] = &next
+	for _, r := range n.receivers {
+		r.noteLocked(&next)
+	}
+}
+
+func keyOf(i *worker.Info) Key { return Key{i.Namespace, i.Pod, i.Container, i.Kind} }
 
 // isBehind reports whether a probe is unknown because something on the way to its target fails.
 func (n *Notifier) isBehind(reason probe.Reason) bool {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/internal/regular"
@@ -37,24 +38,27 @@ type savedReceiver struct {
 }
 
 type savedItem struct {
-	Namespace string    `json:"namespace"`
-	Pod       string    `json:"pod"`
-	Container string    `json:"container"`
-	Kind      string    `json:"kind"`
-	UID       string    `json:"uid"`
-	Handler   string    `json:"handler"`
-	Target    string    `json:"target,omitempty"`
-	State     string    `json:"state"`
-	At        time.Time `json:"at"`
-	Since     time.Time `json:"since"`
-	Reason    string    `json:"reason,omitempty"`
-	Text      string    `json:"text,omitempty"`
-	Removed   bool      `json:"removed,omitempty"`
-	Told      string    `json:"told"`
-	Owed      bool      `json:"owed,omitempty"`
-	Worst     string    `json:"worst,omitempty"`
-	Times     int       `json:"times,omitempty"`
-	News      bool      `json:"news,omitempty"` // the receiver does not know Reason and Text
+	Namespace string            `json:"namespace"`
+	Pod       string            `json:"pod"`
+	Container string            `json:"container"`
+	Kind      string            `json:"kind"`
+	UID       string            `json:"uid"`
+	Handler   string            `json:"handler"`
+	Target    string            `json:"target,omitempty"`
+	State     string            `json:"state"`
+	At        time.Time         `json:"at"`
+	Since     time.Time         `json:"since"`
+	Reason    string            `json:"reason,omitempty"`
+	Text      string            `json:"text,omitempty"`
+	Removed   bool              `json:"removed,omitempty"`
+	Told      string            `json:"told"`
+	Owed      bool              `json:"owed,omitempty"`
+	Worst     string            `json:"worst,omitempty"`
+	Times     int               `json:"times,omitempty"`
+	News      bool              `json:"news,omitempty"` // the receiver does not know Reason and Text
+	Labels    map[string]string `json:"labels,omitempty"`
+	Held      bool              `json:"held,omitempty"`
+	Released  time.Time         `json:"released,omitzero"`
 }
 
 type savedGroup struct {
@@ -70,7 +74,7 @@ func (b *book) save() *savedReceiver {
 	for _, it := range b.items {
 		s.Items = append(s.Items, savedItem{
 			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.target, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
-			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(),
+			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), format.Labels(it.labels), it.held, it.released,
 		})
 		b.groupOf(it)
 	}
@@ -91,7 +95,8 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 		}
 		it := &item{
 			Key: Key{x.Namespace, x.Pod, x.Container, kind}, uid: x.UID, handler: x.Handler, target: x.Target, state: parseState(x.State), at: x.At, since: x.Since,
-			cause: states.Cause{Reason: x.Reason, Text: x.Text}, removed: x.Removed, told: parseState(x.Told), owed: x.Owed, worst: parseState(x.Worst), times: x.Times,
+			cause: states.Cause{Reason: x.Reason, Text: x.Text}, removed: x.Removed, told: parseState(x.Told), owed: x.Owed, worst: parseState(x.Worst), times: x.Times, labels: x.Labels,
+			held: x.Held, released: x.Released,
 		}
 		if !x.News {
 			it.toldCause = it.cause

@@ -59,7 +59,7 @@ func (r *receiver) status() api.Receiver {
 		reason, text := clean(r.sender.newest(it))
 		s.Alerts = append(s.Alerts, api.Alert{
 			Namespace: it.Namespace, Pod: it.Pod, Container: it.Container, Kind: it.Kind.String(), Handler: it.handler, Target: it.target, State: it.state.String(),
-			Told: it.told.String(), Since: it.since.UTC(), Reason: reason, Text: text,
+			Told: it.told.String(), Since: it.since.UTC(), Reason: reason, Text: text, Maintenance: it.held && it.state != quiet,
 		})
 	}
 	return s

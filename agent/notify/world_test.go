@@ -105,7 +105,8 @@ type world struct {
 	cfg    notify.Config
 	log    *bytes.Buffer
 	conf   *config.Notify
-	probes map[notify.Key]bool // existing probes
+	probes map[notify.Key]bool          // existing probes
+	labels map[string]map[string]string // of pods
 
 	*notify.Notifier
 	stop func()
@@ -132,7 +133,7 @@ func parse(t testing.TB, text string) *config.Notify {
 
 // newWorld runs a notifier with one receiver, ops, and additional fields. It must be called in a bubble.
 func newWorld(t *testing.T, fields string) *world {
-	w := &world{t: t, start: time.Now(), net: newPipes(), log: new(bytes.Buffer), probes: make(map[notify.Key]bool)}
+	w := &world{t: t, start: time.Now(), net: newPipes(), log: new(bytes.Buffer), probes: make(map[notify.Key]bool), labels: make(map[string]map[string]string)}
 	w.conf = parse(t, "notify: {receivers: [{name: ops, webhook: {url: 'http://ops.example/hook'}"+fields+"}]}")
 	server := &http.Server{Handler: w}
 	var serving sync.WaitGroup
@@ -148,6 +149,11 @@ func newWorld(t *testing.T, fields string) *world {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.probes[k]
+	}, Labels: func(uid, _ string, _ probe.Kind) (map[string]string, bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		pod := strings.TrimPrefix(uid, "uid-")
+		return w.labels[pod], w.probes[key(pod)]
 	}}
 	w.run()
 	return w
@@ -249,6 +255,19 @@ func (w *world) setStateOf(pod, uid string, to states.State, text string) {
 
 func info(pod, uid string) worker.Info {
 	return worker.Info{Subject: results.Subject{Namespace: "default", Pod: pod, PodUID: uid, Container: "app"}, Kind: probe.Readiness, Handler: "http"}
+}
+
+// label sets the labels of a pod, as a reload does. Its value is a list such as "team=shop,stage=prod".
+func (w *world) label(pod, list string) {
+	labels := make(map[string]string)
+	for pair := range strings.SplitSeq(list, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		labels[name] = value
+	}
+	w.mu.Lock()
+	w.labels[pod] = labels
+	w.mu.Unlock()
+	w.Relabel()
 }
 
 // removed reports the end of a probe. gone means that no probe of its name exists.

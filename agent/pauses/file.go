@@ -1,19 +1,15 @@
 package pauses
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/internal/ownership"
-	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/statefile"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -36,7 +32,6 @@ type record struct {
 
 const (
 	fileVersion = 1
-	maxFile     = 16 << 20
 	// keepMissing is how long after the start the file keeps the pause of a probe that does not exist.
 	keepMissing = time.Hour
 )
@@ -58,31 +53,12 @@ type file struct {
 // pauses. Open must be called before all other methods. Errors are logged: pauses are lost then.
 func (t *Table) Open(path string, log *slog.Logger) {
 	t.file.path, t.file.log, t.file.begun = path, log, time.Now()
-	saved, err := read(path)
+	var saved content
+	err := statefile.Read(path, fileVersion, &saved)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("the pauses of an earlier agent cannot be read: their probes run", "file", path, "err", err)
 	}
-	t.saved = saved
-}
-
-func read(path string) ([]record, error) {
-	f, err := ownership.OpenFile(path, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := regular.ReadAll(f, path, maxFile)
-	if err != nil {
-		return nil, err
-	}
-	var c content
-	if err := json.Unmarshal(text, &c); err != nil {
-		return nil, err
-	}
-	if c.Version != fileVersion {
-		return nil, fmt.Errorf("unknown version %d", c.Version)
-	}
-	return c.Pauses, nil
+	t.saved = saved.Pauses
 }
 
 // Restore applies the saved pauses of probes that exist by now. find returns the probes with a name.
@@ -135,11 +111,7 @@ func (t *Table) save() {
 	if !ok {
 		return
 	}
-	text, err := json.Marshal(content{fileVersion, all})
-	if err == nil {
-		err = regular.ReplaceBytes(f.path, 0o600, text)
-	}
-	if err != nil {
+	if err := statefile.Write(f.path, content{fileVersion, all}); err != nil {
 		f.log.Warn("pauses cannot be saved: a restart of the agent would end them", "file", f.path, "err", err)
 	}
 }

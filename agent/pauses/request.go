@@ -11,18 +11,15 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/config"
 )
 
 const (
 	// MaxFor is the longest duration of a pause.
 	MaxFor = 366 * 24 * time.Hour
 	minFor = time.Second
-	// MaxReason is the limit of a reason, in bytes.
-	MaxReason = 256
 )
 
 // Read returns the pause that a request asks for: from the parameters "for" and "reason" of its query, or
@@ -56,7 +53,7 @@ func ReadForce(r *http.Request) (Pause, error) {
 
 // readFields reads a request from its body and its query. fieldsOf returns its fields by the names of parameters.
 func readFields[T any](r *http.Request, fieldsOf func(*T) map[string]*string) (asked T, err error) {
-	if err := fromBody(r.Body, &asked); err != nil {
+	if err := ReadBody(r.Body, &asked); err != nil {
 		return asked, err
 	}
 	query, fields := r.URL.Query(), fieldsOf(&asked)
@@ -73,8 +70,8 @@ func readFields[T any](r *http.Request, fieldsOf func(*T) map[string]*string) (a
 	return asked, nil
 }
 
-// fromBody reads a request, to which asked points, from its body, which may be empty.
-func fromBody(body io.Reader, asked any) error {
+// ReadBody reads a request, to which asked points, from its body: JSON without unknown fields, or nothing.
+func ReadBody(body io.Reader, asked any) error {
 	text, err := io.ReadAll(body)
 	if err != nil {
 		return fmt.Errorf("body: %w", err)
@@ -95,21 +92,21 @@ func fromBody(body io.Reader, asked any) error {
 
 func parse(asked api.PauseRequest) (p Pause, err error) {
 	if asked.For != "" {
-		if p.For, err = time.ParseDuration(asked.For); err != nil || p.For < minFor || p.For > MaxFor {
-			return Pause{}, fmt.Errorf("for %.40q must be a duration such as 10m or 1h30m, from %v to %v", asked.For, minFor, MaxFor)
+		if p.For, err = ParseFor(asked.For); err != nil {
+			return Pause{}, fmt.Errorf("for %w", err)
 		}
 	}
-	if p.Reason, err = Reason(asked.Reason); err != nil {
+	if p.Reason, err = config.ParseReason(asked.Reason); err != nil {
 		return Pause{}, fmt.Errorf("reason %w", err)
 	}
 	return p, nil
 }
 
-// Reason returns text without surrounding spaces, and an error if it is not valid as the reason of a pause.
-func Reason(text string) (string, error) {
-	text = strings.TrimSpace(text)
-	if len(text) > MaxReason || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return "", fmt.Errorf("must be one line of at most %d bytes", MaxReason)
+// ParseFor parses the length of a pause, which is at most [MaxFor].
+func ParseFor(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < minFor || d > MaxFor {
+		return 0, fmt.Errorf("%.40q must be a duration such as 10m or 1h30m, from %v to %v", text, minFor, MaxFor)
 	}
-	return text, nil
+	return d, nil
 }

@@ -12,9 +12,10 @@ import (
 // of containers are read and validated at each call of [Pod.List]. A Pod is immutable, and safe for concurrent
 // use.
 type Pod struct {
-	pod  *v1.Pod
-	list *List        // nil if all probes are fields of containers, or if make is set
-	make func() Probe // used instead of list; see [One]
+	pod    *v1.Pod
+	list   *List             // nil if all probes are fields of containers, or if make is set
+	make   func() Probe      // used instead of list; see [One]
+	labels map[string]string // used instead of the pod's; see [Pod.WithLabels]
 }
 
 // List has the probes that a pod declares. It is read-only.
@@ -81,7 +82,7 @@ func (d *Pod) Refuse(refusal func(checks []Probe) error) *Pod {
 		}
 		next.Probes = append(next.Probes, all[i])
 	}
-	return &Pod{pod: d.pod, list: &next}
+	return &Pod{pod: d.pod, list: &next, labels: d.labels}
 }
 
 // WithStatus returns d with another status of its pod. The results share the other data.
@@ -92,7 +93,19 @@ func (d *Pod) WithStatus(status v1.PodStatus) *Pod {
 }
 
 // WithPod returns d with another state of its pod. pod must have the same spec and annotations.
-func (d *Pod) WithPod(pod *v1.Pod) *Pod { return &Pod{pod, d.list, d.make} }
+func (d *Pod) WithPod(pod *v1.Pod) *Pod { return &Pod{pod, d.list, d.make, d.labels} }
+
+// WithLabels returns d with labels that a v1.Pod cannot have, such as a URL. They replace the labels of the
+// pod for handlers and for all who select probes by their labels. They must not be modified afterwards.
+func (d *Pod) WithLabels(labels map[string]string) *Pod { return &Pod{d.pod, d.list, d.make, labels} }
+
+// Labels returns the labels of the pod, or the argument of [Pod.WithLabels]. They are read-only.
+func (d *Pod) Labels() map[string]string {
+	if d.labels != nil {
+		return d.labels
+	}
+	return d.pod.Labels
+}
 
 // Plain reports whether all probes are fields of containers. Then their handlers are built in, and their
 // configs have no references to secrets.

@@ -209,7 +209,7 @@ func (m *Manager) Add(ctx context.Context, d *declared.Pod) error {
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	set, t := newPodSet(m, pod), newAttempt(d)
+	set, t := newPodSet(m, d), newAttempt(d)
 	stops, skips := m.cfg.Compat.Has(probe.CompatAddPodStops), m.cfg.Compat.Has(probe.CompatAddPodSkips)
 	skipped := "" // name of a container
 	for i, c := range t.Probes {
@@ -258,7 +258,7 @@ func (m *Manager) Apply(ctx context.Context, d *declared.Pod) error {
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	set, t := newPodSet(m, pod), newAttempt(d)
+	set, t := newPodSet(m, d), newAttempt(d)
 	if len(t.Forbidden) > 0 {
 		m.declare(d, slices.Concat(t.refused, m.record(pod.UID).refusals())) // before they end
 		m.group.RemoveFunc(pod.UID, func(id probeID) bool { return slices.Contains(t.Forbidden, nameOf(id)) })

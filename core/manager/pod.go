@@ -25,14 +25,16 @@ import (
 // podSet creates the data that the workers of one pod share, each part once. It keeps only strings and
 // ports of the pod.
 type podSet struct {
-	m     *Manager
-	pod   *v1.Pod
-	info  *podInfo // nil before it is first used
-	tasks []*podTask
+	m      *Manager
+	pod    *v1.Pod
+	labels map[string]string
+	info   *podInfo // nil before it is first used
+	tasks  []*podTask
 }
 
-func newPodSet(m *Manager, pod *v1.Pod) *podSet {
-	return &podSet{m: m, pod: pod, tasks: make([]*podTask, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))}
+func newPodSet(m *Manager, d *declared.Pod) *podSet {
+	pod := d.Pod()
+	return &podSet{m: m, pod: pod, labels: d.Labels(), tasks: make([]*podTask, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))}
 }
 
 // podInfo has the data that the tasks of a pod share. It is read-only.
@@ -69,7 +71,7 @@ func (s *podSet) taskOf(name, priorID string) *worker.Task {
 	}
 	if s.info == nil {
 		s.info = &podInfo{podView: viewOf(s.pod), status: s.m.cfg.Status, handlers: probe.Pod{
-			Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: maps.Clone(s.pod.Labels), Ports: podPorts(s.pod),
+			Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: maps.Clone(s.labels), Ports: podPorts(s.pod),
 		}}
 	}
 	spec, sidecar := declared.Container(s.pod, name)

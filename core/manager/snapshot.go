@@ -70,6 +70,16 @@ func (m *Manager) Explain(key Key) (Explanation, bool) {
 // Target returns the Target of a probe's [ProbeStatus]; "" if the probe does not exist.
 func (m *Manager) Target(key Key) string { return m.group.Target(key.id()) }
 
+// Labels returns the labels of the pod of a probe, see [declared.Pod.Labels]; false if the probe does not
+// exist. They are read-only, and shared by the probes of the pod. An update of the pod replaces them.
+func (m *Manager) Labels(key Key) (labels map[string]string, ok bool) {
+	p, ok := m.group.Current(key.id())
+	if !ok || p.Task.Pod == nil {
+		return nil, false
+	}
+	return p.Task.Pod.Labels, true
+}
+
 // Latest returns the state of one probe without its History, which costs less than [Manager.Probe]; false
 // if there is none.
 func (m *Manager) Latest(key Key) (ProbeStatus, bool) {

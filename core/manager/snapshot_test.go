@@ -128,6 +128,7 @@ func TestProbeAndSelect(t *testing.T) {
 		got := r.m.Select(func(i *worker.Info) bool { return i.PodUID == "b" && i.Container == "web" })
 		want := []worker.Info{{
 			Subject: results.Subject{Namespace: "ns", Pod: "pod-b", PodUID: "b", Container: "web"}, Kind: probe.Readiness, Handler: "exec",
+			PodMeta: &probe.Pod{Namespace: "ns", Name: "pod-b", UID: "b"},
 		}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

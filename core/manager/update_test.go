@@ -128,6 +128,14 @@ func TestUpdatePodTarget(t *testing.T) {
 		if want := []string{"[{web 80 }] map[tier:a]", "[{web 81 }] map[tier:b]"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
+		key := manager.Key{PodUID: pod.UID, Container: pod.Spec.Containers[0].Name, Kind: probe.Readiness}
+		if got := fmt.Sprint(r.m.Labels(key)); got != "map[tier:b] true" {
+			t.Errorf("labels %s", got)
+		}
+		r.m.RemovePod(pod)
+		if got, ok := r.m.Labels(key); ok {
+			t.Errorf("labels of a removed probe: %v", got)
+		}
 	})
 }
 

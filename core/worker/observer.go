@@ -13,6 +13,9 @@ type Info struct {
 	// Initial is the state before the first decision: [probe.Spec].Initial, or Unknown if an earlier agent or
 	// worker may have left a result.
 	Initial probe.Result
+	// PodMeta has the labels of the pod, as of when the Info was made. It is read-only, and may be nil in an Info
+	// that no worker has made.
+	PodMeta *probe.Pod
 }
 
 // Observer observes all probes. Its methods, and the methods of the observers that it returns, must not

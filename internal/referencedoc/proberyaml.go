@@ -111,6 +111,22 @@ var proberYAML = []section{
 		{"kubernetes.podNetwork", "allow probes in the pod's own network: `prober.dev/network: pod`", ""},
 		{"kubernetes.targets", "networks, addresses and names that probes may have as target beside their pod. Link-local and metadata addresses need a network within their range; loopback is never allowed. Plugins need `plugins[].grants` for what they reach beside their target; programs are not restricted", "none"},
 	}},
+	{"maintenance", "[Windows](alert/silence-and-maintenance.md) in which nobody is notified of new failures. Each has `schedule` and `duration`, or `from` and `until`.", []field{
+		{"maintenance[].name", "name of the window", ""},
+		{"maintenance[].match[].namespace", "pattern of namespaces; `*` matches any characters. A probe that matches one entry is selected", "all probes"},
+		{"maintenance[].match[].pod", "pattern of pods", ""},
+		{"maintenance[].match[].container", "pattern of containers", ""},
+		{"maintenance[].match[].kind", "`liveness`, `readiness` or `startup`", ""},
+		{"maintenance[].match[].handler", "pattern of handlers, such as `http` or a plugin's name", ""},
+		{"maintenance[].match[].labels", "labels of pods and targets, such as `app=shop,tier!=cache`", ""},
+		{"maintenance[].schedule", "times at which it begins: the five fields of crontab(5), or such as `@daily`", ""},
+		{"maintenance[].duration", "how long it lasts, from `1m` to `744h`", ""},
+		{"maintenance[].from", "begin of a window without a schedule, such as `2026-12-24T18:00` or `2026-12-24T16:00:00Z`", ""},
+		{"maintenance[].until", "end of it", ""},
+		{"maintenance[].timeZone", "time zone of the schedule, or of `from` and `until`, such as `Europe/Riga`", "`UTC`"},
+		{"maintenance[].reason", "reason, shown with its probes, at most 256 bytes on one line", ""},
+		{"maintenance[].uptime", "`exclude`: reports count its time for no state. `count`: for the state of the probe", ""},
+	}},
 	{"modules", "Probes by name, for the targets of several groups.", []field{
 		{"modules[].name", "letters, digits, `-`, `.` and `_`", ""},
 		{"modules[].probe", "the probe, as [in the annotation](annotation.md)", ""},
@@ -155,9 +171,10 @@ var proberYAML = []section{
 		{"notify.receivers[].match[].container", "pattern of containers", ""},
 		{"notify.receivers[].match[].kind", "`liveness`, `readiness` or `startup`", ""},
 		{"notify.receivers[].match[].handler", "pattern of handlers, such as `http` or a plugin's name", ""},
+		{"notify.receivers[].match[].labels", "label selector of pods and targets, as of kubectl's option `-l`: `team=shop`, `team notin (shop, pay)`, `!team`", ""},
 		{"notify.receivers[].states", "states to send: `failure`, `warning`, `unknown`", ""},
 		{"notify.receivers[].for", "how long a state must last", "`0s`; `1m` for `warning`"},
-		{"notify.receivers[].groupBy", "probes with equal values share a message: `namespace`, `pod`, `container`, `kind`, `handler`", ""},
+		{"notify.receivers[].groupBy", "probes with equal values share a message: `namespace`, `pod`, `container`, `kind`, `handler`, and `label:NAME` for a label", ""},
 		{"notify.receivers[].groupWait", "wait for further changes before a message", ""},
 		{"notify.receivers[].groupInterval", "shortest time between two messages of a group", ""},
 		{"notify.receivers[].repeatInterval", "time until a group that still fails is sent again; `0` for never", "`4h`; `1m` for `alertmanager`"},
@@ -272,6 +289,8 @@ notify:
   - {name: exec, exec: {command: [/bin/true]}}
   - {name: mail, mail: {to: [a@example.org], from: a@example.org, smarthost: "127.0.0.1:25"}}
 otlp: {endpoint: http://127.0.0.1}
+maintenance:
+- {name: window, from: 2026-12-24T00:00, until: 2026-12-25T00:00}
 push:
 - {name: push, ttl: 1h}
 endpoints:
@@ -313,6 +332,7 @@ var set = map[string]bool{
 	"notify.receivers[].name": true, "notify.receivers[].webhook.url": true, "notify.receivers[].exec.command": true, "notify.receivers[].mail.to": true,
 	"notify.receivers[].mail.from": true, "notify.receivers[].mail.smarthost": true, "otlp.endpoint": true, "targets[].name": true, "targets[].http[].url": true,
 	"targets[].dns[].srv": true, "push[].name": true, "push[].ttl": true, "endpoints[].name": true, "endpoints[].all": true, "targets[].command[].run": true,
+	"maintenance[].name": true,
 }
 
 // defaultOf returns the value that a field of the sample has without being set, or "".

@@ -63,14 +63,14 @@ func (c *check) newPod(bind func(handler, name string, podUID types.UID) (probe.
 			Containers: []v1.Container{{Name: c.handler}},
 		},
 	}
-	setLabels(pod, c.name, c.labels)
+	all := setLabels(pod, c.name, c.labels)
 	text, _ := json.Marshal(map[string]string{"name": c.name}) // strings can be encoded
 	handler, name := c.handler, c.name
 	return declared.Parse(pod, declared.Probe{
 		Container: handler, Kind: probe.Readiness, Handler: handler, Config: text,
 		Bind: func() (probe.Handler, error) { return bind(handler, name, pod.UID) },
 		Spec: probe.Spec{SuccessThreshold: 1, FailureThreshold: 1},
-	})
+	}).WithLabels(all)
 }
 
 // checkErrors returns an error for each check whose name is the name of another pod.

@@ -92,7 +92,7 @@ func newPod(g *group, name, target string, a *address.Address, listed string, la
 			Containers: []v1.Container{{Name: pods.TargetContainer}},
 		},
 	}
-	setLabels(pod, g.name, labels)
+	all := setLabels(pod, g.name, labels)
 	c := &pod.Spec.Containers[0]
 	if a.Port != 0 {
 		c.Ports = []v1.ContainerPort{{ContainerPort: int32(a.Port), Protocol: v1.ProtocolTCP}}
@@ -109,18 +109,22 @@ func newPod(g *group, name, target string, a *address.Address, listed string, la
 	return declared.One(pod, func() declared.Probe {
 		config, _ := g.blueprint.probeOf(a, c.Env) // has succeeded above
 		return config
-	}), nil
+	}).WithLabels(all), nil
 }
 
-// setLabels sets the labels of a pod of the named group, which must have annotations.
-func setLabels(pod *v1.Pod, group string, labels map[string]string) {
+// setLabels sets the labels of a pod of the named group, which must have annotations. It returns all labels,
+// also those that are not valid for a pod.
+func setLabels(pod *v1.Pod, group string, labels map[string]string) (all map[string]string) {
 	var odd map[string]string
 	pod.Labels, odd = podLabels(labels)
 	pod.Labels[GroupLabel] = group
-	if len(odd) > 0 {
-		text, _ := json.Marshal(odd) // strings can be encoded
-		pod.Annotations[LabelsAnnotation] = string(text)
+	if len(odd) == 0 {
+		return pod.Labels
 	}
+	text, _ := json.Marshal(odd) // strings can be encoded
+	pod.Annotations[LabelsAnnotation] = string(text)
+	maps.Copy(odd, pod.Labels)
+	return odd
 }
 
 // podLabels splits labels into labels that are valid for a pod, and others. It drops labels that begin with __: they

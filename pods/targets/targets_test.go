@@ -244,6 +244,10 @@ func TestRelabelling(t *testing.T) {
 	if got := second.Pod().Annotations["prober.dev/target-labels"]; got != `{"no/slash/":"x","odd":"a b"}` {
 		t.Errorf("odd labels %s", got)
 	}
+	all := map[string]string{"team": "shop", "zone": "outer", "no/slash/": "x", "odd": "a b", "prober.dev/target-group": "g"}
+	if diff := cmp.Diff(all, second.WithStatus(v1.PodStatus{}).Labels()); diff != "" {
+		t.Error(diff)
+	}
 	if diff := cmp.Diff(map[string]string{"team": "shop", "zone": "outer", "no/slash/": "x", "odd": "a b"}, r.source.Targets().Items[1].Labels); diff != "" {
 		t.Error(diff)
 	}

@@ -35,6 +35,13 @@ const (
 	Held               // the series is in this state, and was before
 )
 
+// The reasons of changes that mark the time of a series and keep its state: reports count the time from a [Spared]
+// to a [Counted] for no state. The end of a series ends it too. Older versions ignore such a change.
+const (
+	Spared  = "maintenance"
+	Counted = "maintenance ended"
+)
+
 // Event is an event of a window. Its texts are set for a [Change], and for a [Held] failure.
 type Event struct {
 	Op           Op

@@ -94,6 +94,8 @@ type Probe struct {
 	Explain string `json:"explain"`
 	Pause   string `json:"pause"`
 	URL     string `json:"url,omitempty"`
+	// Labels are the labels of the pod or the target when the incident began, see [Labels].
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Add adds a probe to m. Only the first [Message.Most] probes are listed; the others are counted.

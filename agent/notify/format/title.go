@@ -3,6 +3,7 @@ package format
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -255,6 +256,11 @@ func (m *Message) groupName() string {
 	var values []string
 	for _, field := range []string{"namespace", "pod", "container", "kind", "handler"} {
 		if value := m.Group[field]; value != "" {
+			values = append(values, Clean(value, maxTitleName))
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(m.Group)) {
+		if value := m.Group[field]; value != "" && strings.HasPrefix(field, config.LabelPrefix) {
 			values = append(values, Clean(value, maxTitleName))
 		}
 	}

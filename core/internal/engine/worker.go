@@ -256,7 +256,7 @@ func (w *Worker) Info() worker.Info {
 
 func (w *Worker) infoLocked() worker.Info {
 	task := w.task.Load()
-	info := worker.Info{Subject: task.Subject, Kind: w.kind, Handler: w.setup.name}
+	info := worker.Info{Subject: task.Subject, Kind: w.kind, Handler: w.setup.name, PodMeta: task.Pod}
 	if task.PriorID == "" { // otherwise an earlier result may be known
 		info.Initial = w.setup.spec.Value().Initial
 	}

@@ -1,0 +1,69 @@
+package maintenance
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/pauses"
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/window"
+	"github.com/daeace23/prober/plugin"
+)
+
+// Read returns the window that a request asks for: an [api.MaintenanceRequest] in its body, whose size the
+// caller must limit. A window without a name gets one. By is not set.
+func Read(body io.Reader, now time.Time) (w Window, err error) {
+	var asked api.MaintenanceRequest
+	if err := pauses.ReadBody(body, &asked); err != nil {
+		return w, err
+	}
+	w.Name, w.Uptime = asked.Name, config.UptimeExclude
+	switch {
+	case asked.Name == "":
+		w.Name = "m-" + strings.ToLower(rand.Text()[:6])
+	case !plugin.ValidName(asked.Name):
+		return w, fmt.Errorf("name %.80q must be at most 63 lower-case letters, digits and dashes", asked.Name)
+	}
+	switch rule := config.UptimeRule(asked.Uptime); rule {
+	case "":
+	case config.UptimeExclude, config.UptimeCount:
+		w.Uptime = rule
+	default:
+		return w, fmt.Errorf("uptime %.40q must be exclude or count", asked.Uptime)
+	}
+	if w.Reason, err = config.ParseReason(asked.Reason); err != nil {
+		return w, fmt.Errorf("reason %w", err)
+	}
+	if w.Match, err = parseMatch(asked.Match); err != nil {
+		return w, err
+	}
+	w.Window, err = times(&asked, now)
+	return w, err
+}
+
+// times returns the span of a request.
+func times(asked *api.MaintenanceRequest, now time.Time) (w window.Window, err error) {
+	from, until := asked.From, asked.Until
+	if from.IsZero() {
+		from = now
+	}
+	if (asked.For == "") == until.IsZero() {
+		return w, errors.New("exactly one of for and until is required")
+	}
+	if asked.For != "" {
+		length, err := pauses.ParseFor(asked.For)
+		if err != nil {
+			return w, fmt.Errorf("for %w", err)
+		}
+		until = from.Add(length)
+	}
+	if until.Sub(from) > pauses.MaxFor || from.Sub(now) > pauses.MaxFor {
+		return w, fmt.Errorf("the window must begin within %v and last at most as long", pauses.MaxFor)
+	}
+	return window.Once(from.Round(0), until.Round(0))
+}
