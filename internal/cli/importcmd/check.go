@@ -76,8 +76,8 @@ func (p *plan) drop(err error) (any bool) {
 		if !exact {
 			i--
 		}
-		if i < 0 {
-			continue
+		if i < 0 || p.startsBetween(entries[i].line, lineOf(at)) {
+			continue // the error is not in an entry
 		}
 		if e := entries[i]; !e.dropped {
 			e.dropped, any = true, true
@@ -92,6 +92,11 @@ func (p *plan) drop(err error) (any bool) {
 		}
 	}
 	return any
+}
+
+// startsBetween reports whether a top-level field begins after the line first, up to last.
+func (p *plan) startsBetween(first, last int) bool {
+	return slices.ContainsFunc(p.starts, func(line int) bool { return line > first && line <= last })
 }
 
 // lineOf returns the line of an error. That of a target is in the name of its source.

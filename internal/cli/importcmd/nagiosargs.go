@@ -20,7 +20,6 @@ type nagiosArguments struct {
 	flags  map[string]string
 	bad    bool // an argument has no equal
 	target string
-	port   int
 	config fields
 }
 

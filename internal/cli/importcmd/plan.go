@@ -29,6 +29,7 @@ type plan struct {
 	folders     map[string]bool     // of Nagios commands
 	manifests   map[string][]byte   // plugin.yaml of Nagios plugins, by name
 
+	starts   []int // lines of the top-level fields in the written prober.yaml
 	findings []Finding
 	omitted  int // findings above maxFindings
 
@@ -59,12 +60,6 @@ type position struct {
 	file string
 	line int
 	path string // of the field
-}
-
-// in returns the position of a field below at, on the same line.
-func (at position) in(name string) position {
-	at.path = join(at.path, name)
-	return at
 }
 
 // kind is the kind of a [Finding].
@@ -301,14 +296,21 @@ func (p *plan) addEndpoint(c *composite) {
 	p.endpoints = append(p.endpoints, c)
 }
 
-// addReceiver adds a receiver, and returns its name.
+// addReceiver adds a receiver, and returns its name; "" if there are too many.
 func (p *plan) addReceiver(at position, name string, f fields) string {
+	if len(p.receivers) == maxReceivers {
+		p.noEqual(at, "the receiver is not imported: there are more than %d", maxReceivers)
+		return ""
+	}
 	name = p.uniqueIn(name, "receiver", func(name string) bool {
 		return slices.ContainsFunc(p.receivers, func(r *receiver) bool { return r.name == name })
 	})
 	p.receivers = append(p.receivers, &receiver{entry: entry{at: at}, name: name, rest: f})
 	return name
 }
+
+// maxReceivers is the limit of the receivers of prober.yaml.
+const maxReceivers = 50
 
 // addCredentials adds credentials for TLS, and returns their name.
 func (p *plan) addCredentials(at position, name, plugin string, f fields) string {
