@@ -19,7 +19,8 @@ import (
 type Validate func(ctx context.Context, configFile string, pluginDirs []string) error
 
 // accepted returns prober.yaml. It leaves out, and reports, the entries that validate refuses, and checks modules
-// without targets too. An error means that nothing can be written.
+// without targets too. An error means that nothing can be written. See RATIONALE.md, "Why does prober import let
+// prober validate decide what it writes?".
 func (p *plan) accepted(ctx context.Context, tool string, validate Validate) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "prober-import-")
 	if err != nil {
