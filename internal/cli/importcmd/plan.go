@@ -31,6 +31,7 @@ type plan struct {
 
 	starts   []int // lines of the top-level fields in the written prober.yaml
 	findings []Finding
+	reported map[kind]int
 	omitted  int // findings above maxFindings
 
 	names       map[string]bool // of groups, pushes and endpoints
@@ -42,7 +43,7 @@ type plan struct {
 	files       map[string]bool // names of files with secrets
 }
 
-// maxFindings and maxEntries bound what a hostile file can ask for.
+// maxFindings, of each kind, and maxEntries bound what a hostile file can ask for.
 const (
 	maxFindings = 20_000
 	maxEntries  = 20_000
@@ -50,7 +51,7 @@ const (
 
 func newPlan() *plan {
 	return &plan{
-		grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
+		reported: make(map[kind]int), grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
 		numbers: make(map[string]int), moduleOf: make(map[string]*module), moduleNames: make(map[string]bool), secrets: make(map[string]bool), references: make(map[string]bool), files: make(map[string]bool),
 	}
 }
@@ -82,11 +83,20 @@ type Finding struct {
 }
 
 func (p *plan) report(k kind, at position, format string, args ...any) {
-	if len(p.findings) == maxFindings {
+	if p.reported[k] == maxFindings {
 		p.omitted++
 		return
 	}
+	p.reported[k]++
 	p.findings = append(p.findings, Finding{at.file, max(at.line, 1), at.path, k, fmt.Sprintf(format, args...)})
+}
+
+// forget removes the findings after the first n.
+func (p *plan) forget(n int) {
+	for _, f := range p.findings[n:] {
+		p.reported[f.Kind]--
+	}
+	p.findings = p.findings[:n]
 }
 
 func (p *plan) noEqual(at position, format string, args ...any) {
