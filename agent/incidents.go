@@ -152,7 +152,11 @@ func (a *Agent) serveIncidents(w http.ResponseWriter, r *http.Request) {
 		items = append(items, pageItem[*incidents.Incident]{value: n})
 	}
 	writeList(w, struct{}{}, items, func(n *incidents.Incident) (any, bool) {
-		all := apiIncident(n)
+		converted := most
+		if q.filters["namespace"] != "" {
+			converted = math.MaxInt // parts of other namespaces do not count
+		}
+		all := apiIncident(n, converted)
 		s, ok := all.Only(func(p *api.IncidentPart) bool { return q.matches("namespace", p.Namespace) })
 		s.Parts = s.Parts[:min(len(s.Parts), most)]
 		return &s, ok && q.matches("state", s.State)
@@ -179,7 +183,7 @@ func (a *Agent) serveIncident(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, n := range a.incidents.Log().All() {
 		if n.ID == r.PathValue("id") {
-			reply.JSON(w, apiIncident(n))
+			reply.JSON(w, apiIncident(n, math.MaxInt))
 			return
 		}
 	}
