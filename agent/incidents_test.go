@@ -45,10 +45,12 @@ func TestIncidents(t *testing.T) {
 		text   string
 	}{
 		"/api/v1/incidents?namespace=other&state=open": {200, `"pod":"cart"`},
+		"/api/v1/incidents?parts=0":                    {200, `"parts":[]`},
+		"/api/v1/incidents?parts=-1":                   {400, `parts \"-1\" must be an integer, at least 0`},
 		"/api/v1/incidents?namespace=none":             {200, `"items":[]`},
 		"/api/v1/incidents?state=ended":                {200, `"items":[]`},
 		"/api/v1/incidents?state=new":                  {400, `unknown state \"new\"; known: ended, open`},
-		"/api/v1/incidents?limit=1":                    {400, `unknown parameter \"limit\"; known: namespace, state`},
+		"/api/v1/incidents?limit=1":                    {400, `unknown parameter \"limit\"; known: namespace, parts, state`},
 		"/api/v1/incidents/" + open.ID:                 {200, `"id":"` + open.ID + `"`},
 		"/api/v1/incidents/" + open.ID + "?state=open": {400, `no parameters are known`},
 		"/api/v1/incidents/none":                       {404, `there is no incident \"none\"`},

@@ -110,7 +110,7 @@ var operations = []operation{
 	{
 		method: "get", path: "/api/v1/incidents", id: "listIncidents", tag: "state",
 		summary: "List incidents: failing probes, grouped by what they share. The open incident with the most failing probes is first.",
-		query:   []parameter{namespace, {name: "state", about: "Only in this state.", values: []string{api.IncidentOpen, api.IncidentEnded}}},
+		query:   []parameter{namespace, {name: "state", about: "Only in this state.", values: []string{api.IncidentOpen, api.IncidentEnded}}, {name: "parts", about: "The maximum number of parts of each incident, the earliest ones; all by default.", kind: "integer"}},
 		answer:  api.IncidentList{}, codes: []int{400, 503},
 	},
 	{

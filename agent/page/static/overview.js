@@ -1,9 +1,10 @@
-// @ts-check The first view: the number of probes in each state, failures and when they began, and problems of
+// @ts-check The first view: the number of probes in each state, incidents, failures and when they began, and problems of
 // pods, targets, plugins and the agent. The wall is the same for an unattended screen.
 
 import { ask } from "./api.js";
 import { COUNTED, Name, attr, containerOf, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
 import { Hold } from "./hold.js";
+import { INCIDENTS, incidents } from "./incidents.js";
 import * as store from "./store.js";
 import { clock, count, line, now, objects, plural, since, span, when } from "./text.js";
 
@@ -20,6 +21,8 @@ class Side {
     this.targets = null;
     /** @type {any} */
     this.plugins = null;
+    /** @type {any} */
+    this.incidents = null;
     this.changed = changed;
     this.due = 0;
     this.epoch = -1;
@@ -35,11 +38,12 @@ class Side {
     if (Date.now() < this.due && this.epoch === store.link.epoch) return;
     this.due = Date.now() + 5000;
     this.epoch = store.link.epoch;
-    const take = (/** @type {"agent" | "targets" | "plugins"} */ name, /** @type {string} */ path) =>
+    const take = (/** @type {"agent" | "targets" | "plugins" | "incidents"} */ name, /** @type {string} */ path) =>
       ask(path).then((v) => { this[name] = v; this.answers++; }, (e) => { if (e.status === 404) this[name] = null; }).then(() => this.closed || this.changed());
     take("agent", "api/v1/agent");
     take("targets", "api/v1/targets?state=dropped&limit=20");
     take("plugins", "api/v1/plugins");
+    take("incidents", INCIDENTS);
   }
 }
 
@@ -211,7 +215,7 @@ function showCalm(into) {
 
 /** @returns {import("./app.js").View} */
 export function overview() {
-  const top = tiles(), failing = bad("failure", "Failing now"), warning = bad("warning", "Warnings", 20), unknown = bad("unknown", "Unknown", 20);
+  const top = tiles(), together = incidents(), failing = bad("failure", "Failing now"), warning = bad("warning", "Warnings", 20), unknown = bad("unknown", "Unknown", 20);
   const calm = h("p.calm", { hidden: true });
   const trouble = h("ul.items"), troubleSection = section("Agent, plugins, targets and containers", trouble);
   const recent = h("ul.events"), recentSection = section("Latest warnings of events", recent);
@@ -225,6 +229,7 @@ export function overview() {
   };
   function update() {
     top.update();
+    together.update(side.incidents);
     for (const part of [failing, warning, unknown]) part.update();
     showCalm(calm);
     const wrong = troubles(trouble, side);
@@ -241,8 +246,8 @@ export function overview() {
   }
   return {
     title: "", update,
-    node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, notice, calm, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
-    tick() { for (const part of [failing, warning, unknown]) part.tick(); side.refresh(); update(); },
+    node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, notice, calm, together.node, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
+    tick() { for (const part of [together, failing, warning, unknown]) part.tick(); side.refresh(); update(); },
     close() { side.closed = true; for (const part of [failing, warning, unknown]) part.close(); },
   };
 }
