@@ -157,8 +157,7 @@ GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   the reason for its re
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/changes              changes of the states of probes, with --state-dir; ?since= until= namespace= pod= container= kind=
-GET  /api/v1/incidents            failing probes, grouped by what they share; ?namespace= state=
-GET  /api/v1/incidents/ID         one incident
+GET  /api/v1/incidents            failing probes, grouped by what they share, with /ID for one; ?namespace= state=
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
 GET  /api/v1/endpoints            endpoints of prober.yaml with their checks, and pushes; ?namespace= name= type= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=

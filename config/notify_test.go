@@ -1,11 +1,13 @@
 package config_test
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/daeace23/prober/config"
 )
@@ -49,7 +51,7 @@ func TestNotify(t *testing.T) {
 	local.Name, local.Line, local.Path = "local", 18, "notify.receivers[3]"
 	local.Exec = &config.ExecReceiver{Command: []string{"/usr/bin/logger", "-t", "prober"}, Timeout: 10 * time.Second}
 	want := &config.Notify{ExternalURL: "https://prober.example/base", Receivers: []config.Receiver{ops, pager, mail, local}}
-	if diff := cmp.Diff(want, got.Notify); diff != "" {
+	if diff := gocmp.Diff(want, got.Notify); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -73,6 +75,15 @@ func TestNotifyErrors(t *testing.T) {
 		"{receivers: [{name: a, webhook: {url: 'http://h', format: template}}]}":                                      "notify.receivers[0].webhook: must have exactly one of template, templateFile",
 		"{receivers: [{name: a, webhook: {url: 'http://h', format: template, template: x, contentType: \"a\\nb\"}}]}": "notify.receivers[0].webhook.contentType: must be one line",
 		"{receivers: [{name: a, webhook: {url: 'http://h', bearerTokenFile: t, headers: {authorization: x}}}]}":       "notify.receivers[0].webhook.bearerTokenFile: must not be set together with the header Authorization",
+		"{receivers: [{name: a, webhook: {format: telegram, botTokenFile: t, chatID: ops}}]}":                         `notify.receivers[0].webhook.chatID: "ops" is not the ID of a chat, such as -1001234567890 or @channel`,
+		"{receivers: [{name: a, webhook: {format: telegram, chatID: -1}}]}":                                           "notify.receivers[0].webhook.botTokenFile: the field is required with format: telegram",
+		"{receivers: [{name: a, webhook: {format: matrix, url: 'http://h', bearerTokenFile: t, room: '#a:b'}}]}":      `notify.receivers[0].webhook.room: "#a:b" is not the ID of a room`,
+		"{receivers: [{name: a, webhook: {format: gotify, url: 'http://h'}}]}":                                        "notify.receivers[0].webhook.bearerTokenFile: the field is required with format: gotify",
+		"{receivers: [{name: a, webhook: {format: opsgenie, apiKeyFile: k, bearerTokenFile: t}}]}":                    "notify.receivers[0].webhook.bearerTokenFile: must not be set together with apiKeyFile",
+		"{receivers: [{name: a, webhook: {format: slack, url: 'http://h', room: '!a'}}]}":                             "notify.receivers[0].webhook.room: needs format: matrix",
+		"{receivers: [{name: a, webhook: {format: alertmanager, url: 'http://h'}, repeatInterval: 0s}]}":              "notify.receivers[0].repeatInterval: must not be 0 with format: alertmanager, which ends an alert that is not sent again",
+		"{receivers: [{" + hook + ", timeZone: Riga}]}":                                                               `notify.receivers[0].timeZone: "Riga" is not the name of a time zone, such as Europe/Riga`,
+		"{receivers: [{" + hook + ", timeZone: Local}]}":                                                              `notify.receivers[0].timeZone: "Local" is not the name of a time zone, such as Europe/Riga`,
 		"{receivers: [{name: a, exec: {command: [logger]}}]}":                                                         "notify.receivers[0].exec.command: must begin with the absolute path of a program",
 		"{receivers: [{name: a, exec: {command: [/x, \"\\0\"]}}]}":                                                    "notify.receivers[0].exec.command[1]: must not contain a NUL character",
 		"{receivers: [{name: a, mail: {to: [\"a@b.c\\r\\nBcc: x@y.z\"], from: a@b.c, smarthost: 'h:25'}}]}":           `notify.receivers[0].mail.to[0]: "a@b.c\r\nBcc: x@y.z" is not a mail address such as ops@example.org`,
@@ -99,6 +110,36 @@ func TestNotifyErrors(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v shows a secret", text, err)
+		}
+	}
+}
+
+// The fields of each format are enough, and its default URL and repeat interval are set.
+func TestFormatsOfWebhooks(t *testing.T) {
+	values := map[string]string{"chatID": "'@ops'", "room": "'!a:h.example'"}
+	for f := range config.WebhookFormats() {
+		rules, fields := f.Rules(), ""
+		if rules.Name != f {
+			t.Errorf("%s: %+v", f, rules)
+		}
+		for _, field := range rules.Required {
+			fields += ", " + field + ": " + cmp.Or(values[field], "file")
+		}
+		if rules.URL == "" {
+			fields += ", url: 'http://h'"
+		}
+		if f == config.TemplateFormat {
+			fields += ", template: x"
+		}
+		got, err := config.Parse("f", []byte(head+"notify: {receivers: [{name: a, webhook: {format: "+string(f)+fields+"}}]}\n"))
+		if err != nil {
+			t.Errorf("%s: %v", f, err)
+			continue
+		}
+		r := got.Notify.Receivers[0]
+		field, path := r.Webhook.SecretFile()
+		if r.Webhook.URL != cmp.Or(rules.URL, "http://h") || r.RepeatInterval != cmp.Or(rules.RepeatInterval, 4*time.Hour) || slices.Contains(rules.Required, field) != (path == "file") {
+			t.Errorf("%s: %+v, %s %s", f, r, field, path)
 		}
 	}
 }

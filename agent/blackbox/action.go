@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/yamlpos"
 )
 
 // The handlers of modules.
@@ -55,11 +57,11 @@ func (r *reader) convert() error {
 		}
 		r.refuse(f.GRPC.Metadata != nil, "grpc.metadata")
 		if t := &f.GRPC.TLSConfig; f.GRPC.TLS && *t != (tlsFields{InsecureSkipVerify: true}) {
-			m.unsupported = errors.New("grpc.tls: prober's gRPC probe does not verify certificates; only tls_config: {insecure_skip_verify: true} is supported")
+			r.unsupported("grpc.tls", "prober's gRPC probe does not verify certificates; only tls_config: {insecure_skip_verify: true} is supported")
 		}
 		return nil
 	case "unix":
-		r.refuse(true, "prober: unix (the plugin expect can have a unix socket as its target)")
+		r.unsupported("prober", "unix (the plugin expect can have a unix socket as its target) is not supported")
 		return nil
 	case "":
 		return errors.New("prober: the field is required")
@@ -119,6 +121,28 @@ func sensitive(header string) bool {
 		func(word string) bool { return strings.Contains(header, word) })
 }
 
+// secretOrFile is textOrFile for a secret.
+func (r *reader) secretOrFile(text, field, file string) string {
+	if r.references != nil && file == "" && text != "" {
+		return r.references.Secret(r.module.Name, field)
+	}
+	return r.textOrFile(text, field+"_file", file)
+}
+
+// protected returns headers. References stand for those that are secrets.
+func (r *reader) protected(field string, headers map[string]string) map[string]string {
+	if r.references == nil {
+		return headers
+	}
+	made := maps.Clone(headers)
+	for _, name := range slices.Sorted(maps.Keys(made)) {
+		if sensitive(name) {
+			made[name] = r.references.Secret(r.module.Name, yamlpos.Join(field, name))
+		}
+	}
+	return made
+}
+
 // textOrFile returns text, or the contents of the file of a field without surrounding spaces.
 func (r *reader) textOrFile(text, field, file string) string {
 	if file == "" {
@@ -139,7 +163,7 @@ func (r *reader) http(f *httpFields) error {
 	r.set("validHTTPVersions", f.ValidHTTPVersions)
 	r.set("method", f.Method)
 	if len(f.Headers) > 0 {
-		r.module.config["headers"] = f.Headers
+		r.module.config["headers"] = r.protected("http.headers", f.Headers)
 	}
 	for name, value := range f.Headers {
 		if sensitive(name) {
@@ -185,12 +209,24 @@ func (r *reader) httpUnsupported(f *httpFields) {
 	r.refuse(f.ProxyURL != "" && f.SkipResolvePhaseWithProxy, "http.skip_resolve_phase_with_proxy")
 }
 
-// refuse marks a module as unsupported if it uses a feature that prober does not support. Users see the first
-// such feature.
+// refuse marks a module as unsupported if it uses a feature that prober does not support. what begins with the
+// field.
 func (r *reader) refuse(asked bool, what string) {
-	if asked && r.module.unsupported == nil {
-		r.module.unsupported = fmt.Errorf("%s is not supported", what)
+	if asked {
+		field, _, _ := strings.Cut(what, " ")
+		r.refused(strings.TrimSuffix(field, ":"), what+" is not supported", fmt.Errorf("%s is not supported", what))
 	}
+}
+
+// unsupported is like refuse, with a reason.
+func (r *reader) unsupported(field, why string) {
+	r.refused(field, why, fmt.Errorf("%s: %s", field, why))
+}
+
+// refused keeps all reasons. Users of /probe see the first one.
+func (r *reader) refused(field, why string, err error) {
+	r.module.refused = append(r.module.refused, refusal{field, why})
+	r.module.unsupported = cmp.Or(r.module.unsupported, err)
 }
 
 func (r *reader) proxy(f *httpFields) error {
@@ -205,6 +241,9 @@ func (r *reader) proxy(f *httpFields) error {
 	r.module.config["proxyUrl"] = f.ProxyURL
 	if password, ok := u.User.Password(); ok {
 		r.module.secrets = append(r.module.secrets, password)
+		if r.references != nil {
+			r.module.config["proxyUrl"] = r.references.Secret(r.module.Name, "http.proxy_url")
+		}
 	}
 	if len(f.ProxyConnectHeader) > 0 {
 		headers := make(map[string]string, len(f.ProxyConnectHeader))
@@ -212,7 +251,7 @@ func (r *reader) proxy(f *httpFields) error {
 			headers[name] = strings.Join(values, ", ")
 			r.module.secrets = append(r.module.secrets, values...)
 		}
-		r.module.config["proxyConnectHeader"] = headers
+		r.module.config["proxyConnectHeader"] = r.protected("http.proxy_connect_header", headers)
 	}
 	return nil
 }
@@ -221,15 +260,15 @@ func (r *reader) proxy(f *httpFields) error {
 func (r *reader) login(f *httpFields) {
 	if b := f.BasicAuth; b != nil {
 		user := r.textOrFile(b.Username, "http.basic_auth.username_file", b.UsernameFile)
-		password := r.textOrFile(b.Password, "http.basic_auth.password_file", b.PasswordFile)
+		password := r.secretOrFile(b.Password, "http.basic_auth.password", b.PasswordFile)
 		basic := map[string]any{"username": user}
 		r.secret(basic, "password", password)
 		r.module.secrets = append(r.module.secrets, user+":"+password) // encoded together in base64
 		r.module.config["basicAuth"] = basic
 	}
-	r.secret(r.module.config, "bearerToken", r.textOrFile(f.BearerToken, "http.bearer_token_file", f.BearerTokenFile))
+	r.secret(r.module.config, "bearerToken", r.secretOrFile(f.BearerToken, "http.bearer_token", f.BearerTokenFile))
 	if a := f.Authorization; a != nil {
-		credentials := r.textOrFile(a.Credentials, "http.authorization.credentials_file", a.CredentialsFile)
+		credentials := r.secretOrFile(a.Credentials, "http.authorization.credentials", a.CredentialsFile)
 		fields := map[string]any{"type": cmp.Or(a.Type, "Bearer")}
 		r.secret(fields, "credentials", credentials)
 		r.module.config["authorization"] = fields
@@ -302,7 +341,7 @@ func (r *reader) tls(f *tlsFields) error {
 		return nil
 	}
 	if f.Cert != "" || f.Key != "" {
-		r.module.unsupported = errors.New("tls_config.cert and key are not supported: use cert_file and key_file")
+		r.unsupportedTLS("tls_config.cert and key are not supported: use cert_file and key_file")
 	}
 	if f.CertFile != "" || f.KeyFile != "" {
 		return r.clientCertificate(f)
@@ -324,6 +363,11 @@ func (r *reader) tls(f *tlsFields) error {
 	return nil
 }
 
+// unsupportedTLS refuses a field of tls_config.
+func (r *reader) unsupportedTLS(why string) {
+	r.refused(r.module.fields.Prober+".tls_config", why, errors.New(why))
+}
+
 func (r *reader) clientCertificate(f *tlsFields) error {
 	if f.CertFile == "" || f.KeyFile == "" {
 		return errors.New("tls_config: cert_file and key_file must be set together")
@@ -334,7 +378,13 @@ func (r *reader) clientCertificate(f *tlsFields) error {
 		return nil
 	}
 	if f.CA != "" {
-		r.module.unsupported = errors.New("tls_config.ca together with cert_file is not supported: use ca_file")
+		r.unsupportedTLS("tls_config.ca together with cert_file is not supported: use ca_file")
+	}
+	if r.references != nil {
+		c := config.Credentials{CA: f.CAFile, Cert: f.CertFile, Key: f.KeyFile, ServerName: f.ServerName, Insecure: f.InsecureSkipVerify}
+		r.module.config["credentials"] = r.references.Credentials(r.module.Name, r.module.fields.Prober+".tls_config", r.module.handler, c)
+		r.versions(f)
+		return nil
 	}
 	// The name is random, as the credentials are only for /probe.
 	c := config.Credentials{

@@ -23,6 +23,8 @@ type File struct {
 	modules map[string]*Module
 	// Credentials are the client certificates of the modules.
 	Credentials []config.Credentials
+
+	references References // in place of secrets and files; nil: they are read
 }
 
 // Load reads the file at path, and the files that its modules refer to. Their paths are relative to the
@@ -33,12 +35,12 @@ func Load(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blackbox config: %w", err)
 	}
-	return parse(path, text)
+	return parse(path, text, nil)
 }
 
-func parse(path string, text []byte) (*File, error) {
+func parse(path string, text []byte, references References) (*File, error) {
 	d := &yamlpos.Decoder{File: path, Loose: true}
-	f := &File{modules: make(map[string]*Module)}
+	f := &File{modules: make(map[string]*Module), references: references}
 	if root := d.Parse(text, maxFile); root != nil {
 		d.Mapping(root, "", yamlpos.Fields{"modules": func(n *yamlpos.Node, path string) {
 			d.Entries(n, path, func(key, value *yamlpos.Node, path string) { f.module(d, key, value, path) })
@@ -54,7 +56,9 @@ func parse(path string, text []byte) (*File, error) {
 func (f *File) module(d *yamlpos.Decoder, key, n *yamlpos.Node, path string) {
 	name := key.Value
 	if hasBytes(n) {
-		f.modules[name] = &Module{Name: name, line: key.Line, unsupported: errors.New("bytes (!!binary) are not supported")}
+		f.modules[name] = &Module{
+			Name: name, line: key.Line, unsupported: errors.New("bytes (!!binary) are not supported"), refused: []refusal{{"", "bytes (!!binary) are not supported"}},
+		}
 		return
 	}
 	var fields moduleFields
@@ -62,13 +66,16 @@ func (f *File) module(d *yamlpos.Decoder, key, n *yamlpos.Node, path string) {
 		return
 	}
 	m := &Module{Name: name, line: key.Line, fields: fields}
+	if f.references != nil {
+		m.node = n
+	}
 	if fields.Timeout != "" {
 		var err error
 		if m.timeout, err = parseTimeout(fields.Timeout); err != nil {
 			d.Errorf(yamlpos.Field(n, "timeout"), yamlpos.Join(path, "timeout"), "%w", err)
 		}
 	}
-	r := reader{module: m, file: f}
+	r := reader{module: m, file: f, references: f.references}
 	if err := r.convert(); err != nil {
 		d.Error(n, path, err)
 		return
@@ -110,10 +117,15 @@ func (f *File) Unsupported() map[string]error {
 type reader struct {
 	module *Module
 	file   *File // receives the credentials
+
+	references References // see [File]
 }
 
 // text returns the contents of the file of a field. The module cannot be used while the file is unreadable.
 func (r *reader) text(field, path string) string {
+	if r.references != nil {
+		return r.references.File(r.module.Name, field, path)
+	}
 	r.module.readsFiles = true
 	text, err := regular.Read(path, maxFile)
 	if errors.Is(err, os.ErrNotExist) {

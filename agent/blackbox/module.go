@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/daeace23/prober/internal/yamlpos"
 )
 
 // Module is a module of the file: a probe whose target is chosen by the scrape. It is read-only.
@@ -23,6 +25,8 @@ type Module struct {
 	config      map[string]any // of the handler, without the parts that depend on the target
 	secrets     []string       // in config
 	unsupported error          // why it cannot be used; nil if it can
+	refused     []refusal      // all reasons
+	node        *yamlpos.Node  // of the module, for [Define]
 	unread      error          // of an unreadable file; nil if all were read
 }
 
@@ -35,7 +39,7 @@ func (m *Module) fresh() (*Module, error) {
 		return m, nil
 	}
 	made := *m
-	made.secrets, made.unread = nil, nil
+	made.secrets, made.unread, made.refused = nil, nil, nil
 	r := reader{module: &made}
 	if err := r.convert(); err != nil {
 		return &made, err

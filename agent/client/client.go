@@ -203,6 +203,31 @@ func (c *Client) Endpoints(ctx context.Context, f EndpointFilter) (all []api.End
 	return all, err
 }
 
+// IncidentFilter selects incidents; empty fields match everything.
+type IncidentFilter struct {
+	Namespace string // shows only the probes of this namespace
+	State     string // [api.IncidentOpen] or [api.IncidentEnded]
+}
+
+// Incidents returns the incidents that match f, the most important first.
+func (c *Client) Incidents(ctx context.Context, f IncidentFilter) ([]api.IncidentStatus, error) {
+	query := make(url.Values)
+	for name, value := range map[string]string{"namespace": f.Namespace, "state": f.State} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	var list api.IncidentList
+	err := c.do(ctx, http.MethodGet, query, &list, "api", "v1", "incidents")
+	return list.Items, err
+}
+
+// Incident returns the incident with an ID.
+func (c *Client) Incident(ctx context.Context, id string) (n api.IncidentStatus, err error) {
+	err = c.do(ctx, http.MethodGet, nil, &n, "api", "v1", "incidents", id)
+	return n, err
+}
+
 // Probe returns one probe with its history. Namespace, Pod, Container and Kind of f must be set; the other
 // fields are ignored.
 func (c *Client) Probe(ctx context.Context, f Filter) (status api.ProbeStatus, err error) {

@@ -74,7 +74,7 @@ func (p *failure) part(dependent bool) Part {
 func (n *Incident) settle() {
 	slices.SortFunc(n.Parts, func(a, b Part) int { return a.compare(&b) })
 	n.First = n.Parts[max(0, slices.IndexFunc(n.Parts, func(p Part) bool { return !p.Dependent }))]
-	n.Start, n.Failing = n.First.Since, 0
+	n.Start, n.Failing = n.Parts[0].Since, 0
 	for i := range n.Parts {
 		p := &n.Parts[i]
 		if !p.Dependent && p.present.After(n.last) {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -128,7 +127,7 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 		{"get pods -o jsonpath={.items", 64, "", "-o jsonpath: "},
 		{"get pods -o xml", 64, "", `unknown format "xml"; known: table, wide, json, yaml, name, jsonpath=TEMPLATE`},
 		{"get plugins", 0, "", "no plugins found"},
-		{"get nothing", 64, "", "known: endpoints, events, notifications, plugins, pods, probes"},
+		{"get nothing", 64, "", "known: endpoints, events, incidents, notifications, plugins, pods, probes"},
 		{"status", 0, "# probes: # success", ""},
 		{"status -n elsewhere", 0, "# probes: # success", ""},
 		{"describe shop/db", 1, "", "no probe of shop/db"},
@@ -157,7 +156,7 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 		t.Errorf("pods: %v, %s", err, stdout)
 	}
 	_, stdout, _ = r.run(t, "__complete", "describe", "")
-	if got := strings.Fields(stdout); !slices.Equal(got[:3], []string{"shop", "shop/idle", "shop/web"}) {
+	if want := "incident\tShow an incident with its probes\nshop\nshop/idle\nshop/web\n"; !strings.HasPrefix(stdout, want) {
 		t.Errorf("completion: %s", stdout)
 	}
 	for _, words := range []string{"get probes -n", "describe --namespace", "status -n"} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 )
 
 // watchCommand returns `prober watch` of the agent.
@@ -35,7 +36,7 @@ func TestWatchShowsAndActs(t *testing.T) {
 	r.broken.Store(true)
 	s.await("1 success, 1 failure", "HTTP probe failed with statuscode: 500", "█")
 	s.press("s")
-	s.await("sort: state")
+	s.await("sort: duration")
 	s.press("/idle\r")
 	s.await("filter: idle", "!shop/web")
 	s.press("\x1b")
@@ -173,5 +174,53 @@ func TestWatchOfNoAgent(t *testing.T) {
 	}
 	if s.alt {
 		t.Error("the screen was changed")
+	}
+}
+
+// Rows of tables are cut at the width of the terminal. -o wide has all of them.
+func TestTablesFitOnTheTerminal(t *testing.T) {
+	t.Parallel()
+	r := runClientRig(t)
+	rows := func(args ...string) []string {
+		cmd := r.watchCommand(t)
+		cmd.Args = append([]string{"prober"}, args...)
+		s := openTerminal(t, 60, 24, cmd)
+		if code := s.wait(); code != 0 {
+			t.Errorf("%v: exit code %d", args, code)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return strings.Split(strings.TrimSpace(string(s.raw)), "\r\n")
+	}
+	cut := 0
+	for _, row := range append(rows("get", "events"), rows("get", "probes")...) {
+		if n := utf8.RuneCountInString(row); n > 60 || strings.HasSuffix(row, "…") && n != 60 {
+			t.Errorf("%d columns: %s", n, row)
+		}
+		if strings.HasSuffix(row, "…") {
+			cut++
+		}
+	}
+	if cut == 0 {
+		t.Error("no row was cut")
+	}
+	if row := rows("get", "probes", "-o", "wide")[1]; utf8.RuneCountInString(row) <= 60 || strings.Contains(row, "…") {
+		t.Errorf("-o wide: %s", row)
+	}
+}
+
+// The first compilation of a plugin takes seconds: a terminal shows a line meanwhile.
+func TestTerminalShowsCompilation(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "prober", "probe", "plugin", "httpcheck", "--target", "http://127.0.0.1:1/", "--timeout", "1m")
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
+	s := openTerminal(t, 80, 24, cmd)
+	if code := s.wait(); code != 2 && code != 3 {
+		t.Errorf("exit code %d", code)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if screen := s.emulator.String(); !strings.Contains(string(s.raw), "prober: loading plugin httpcheck ...") || strings.Contains(screen, "loading") {
+		t.Errorf("wrote %q, the screen is\n%s", s.raw, screen)
 	}
 }

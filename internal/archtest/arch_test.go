@@ -283,7 +283,7 @@ var packages = map[string]struct {
 	},
 	"internal/cli/clientcmd": {
 		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/nearest", "internal/timespan", "pods/targets", "probe", "internal/clip"},
-		others: []string{"github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
+		others: []string{"github.com/charmbracelet/x/ansi", "github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/cli/simulatecmd": {
 		ours:   []string{"agent/api", "agent/client", "agent/notify", "agent/notify/format", "config", "internal/cli/command", "internal/cli/remote", "internal/explain", "internal/whatif", "pods/targets", "probe"},

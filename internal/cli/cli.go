@@ -52,8 +52,8 @@ var groups = []struct {
 	id, title string
 	commands  []string
 }{
-	{"run", "Run and check:", []string{"run", "validate", "probe"}},
-	{"look", "Look at a running agent:", []string{"get", "status", "describe", "explain", "watch", "report"}},
+	{"run", "Run and check:", []string{"run", "validate", "probe", "import"}},
+	{"look", "Look at a running agent:", []string{"get", "status", "describe", "explain", "watch", "report", "simulate"}},
 	{"act", "Act on a running agent:", []string{"trigger", "pause", "resume", "force", "unforce", "maintenance", "push", "reload", "notify"}},
 	{"plugins", "Author plugins:", []string{"plugin"}},
 	{"kubernetes", "Kubernetes:", []string{"node", "sidecar", "agent-loss"}},

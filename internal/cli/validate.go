@@ -114,7 +114,9 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	if v.compat.explain {
 		v.Source = v.compat.watch(v.Source)
 	}
+	stop := v.env.Busy("checking, with plugins that are compiled at first")
 	notes, err := agent.Validate(ctx, v.Config)
+	stop()
 	if ctx.Err() != nil {
 		return command.Failed(context.Cause(ctx))
 	}

@@ -107,6 +107,21 @@ func TestOperatorsPagesNameOnlyKnownMetrics(t *testing.T) {
 	}
 }
 
+func TestNotificationsPageHasAllFormats(t *testing.T) {
+	atRoot(t)
+	page, err := os.ReadFile("docs/alert/notifications.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []config.WebhookFormat
+	for _, m := range regexp.MustCompile("(?m)^\\| `format: ([a-z]+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		rows = append(rows, config.WebhookFormat(m[1]))
+	}
+	if slices.Sort(rows); !slices.Equal(rows, slices.Sorted(config.WebhookFormats())) {
+		t.Errorf("the table of receivers has the formats %q", rows)
+	}
+}
+
 func TestOperatorsPagesHaveValidConfigs(t *testing.T) {
 	atRoot(t)
 	checked := 0

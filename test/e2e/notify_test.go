@@ -103,7 +103,7 @@ func filtered(t *testing.T, input []byte, program string, args ...string) string
 // its end, as a pattern, and what shows a harmless text in the body, by format.
 var notificationFormats = map[string]struct{ fields, begin, end, shows string }{
 	"alertmanager": {"", "POST /alertmanager/api/v2/alerts$", "", `"endsAt"`},
-	"discord":      {"", "POST /discord$", "", "ShownInCode"},
+	"discord":      {"", "POST /discord$", "", "shown in code"},
 	"gotify":       {"bearerTokenFile: TOKEN", "POST /gotify/message Bearer R0123456789$", "", "shown"},
 	"matrix":       {"room: '!abc:h.example', bearerTokenFile: TOKEN", `PUT /matrix/_matrix/client/v3/rooms/%21abc:h\.example/send/m\.room\.message/prober-[0-9a-f]{32} Bearer R0123456789$`, "", "shown"},
 	"ntfy":         {"", "POST /ntfy$", "", "shown"},
@@ -150,7 +150,7 @@ func TestNotificationFormats(t *testing.T) {
 				t.Errorf("%s: %s, want %s", name, line, pattern)
 			}
 			out := decodedNotification(t, decoder, name, i == 1, r.body)
-			shows := map[string]string{"shown": shownText, "ShownInCode": strings.ReplaceAll(shownText, "`", "ˋ")}[f.shows]
+			shows := map[string]string{"shown": shownText, "shown in code": strings.ReplaceAll(shownText, "`", "ˋ")}[f.shows]
 			if i == 0 && !strings.Contains(out, cmp.Or(shows, f.shows)) {
 				t.Errorf("%s: %s", name, out)
 			}

@@ -60,7 +60,7 @@ func (in *Input) probeAlerts(p *Probe) (alerts []alertmanagerAlert) {
 				"alertname": s.alertname, "severity": s.severity, "namespace": p.Namespace, "pod": p.Pod, "container": p.Container, "kind": p.Kind,
 				"handler": p.Handler, "instance": in.Host,
 			},
-			Annotations: map[string]string{"summary": p.title("")}, StartsAt: p.Since, GeneratorURL: p.URL,
+			Annotations: map[string]string{"summary": p.summary(p.sentence(""))}, StartsAt: p.Since, GeneratorURL: p.URL,
 			EndsAt: in.Time.Add(alertmanagerLasts * in.Repeat),
 		}
 		if !present {

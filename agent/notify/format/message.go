@@ -1,5 +1,6 @@
 // Package format encodes a [Message] for each kind of receiver. Some of its texts come from targets: [Clean]
-// removes dangerous characters, and each format escapes its own markup. Read message.go first.
+// removes dangerous characters, and each format escapes its own markup. Read message.go first, then facts.go, which
+// has what every format shows, and format.go, the table of the formats for webhooks.
 package format
 
 import (

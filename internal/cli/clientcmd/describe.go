@@ -19,7 +19,7 @@ import (
 
 // newDescribe returns the command describe.
 func newDescribe(env *command.Env) *cobra.Command {
-	return aboutProbes(env, &cobra.Command{
+	c := aboutProbes(env, &cobra.Command{
 		Use:   "describe",
 		Short: "Show the details of probes of a running agent",
 		Long: "Describe shows probes with their spec, their state, their last ticks and the events of their\n" +
@@ -27,6 +27,8 @@ func newDescribe(env *command.Env) *cobra.Command {
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober describe shop/web readiness\n  prober describe -l app=shop --state failure",
 	}, func(ctx context.Context, c *client.Client, s *selection) error { return describe(ctx, env, c, s) })
+	c.AddCommand(newDescribeIncident(env))
+	return c
 }
 
 func describe(ctx context.Context, env *command.Env, c *client.Client, s *selection) error {
@@ -54,7 +56,7 @@ func describe(ctx context.Context, env *command.Env, c *client.Client, s *select
 	}
 	if len(events) > 0 {
 		fmt.Fprintln(env.Stdout, "\nEvents of the pod:")
-		if err := (&table{of: find("events"), out: env.Stdout}).write(true, events); err != nil {
+		if err := newTable(env, find("events"), false, false).write(true, events); err != nil {
 			return err
 		}
 	}

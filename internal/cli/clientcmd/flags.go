@@ -29,6 +29,8 @@ func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 	case "endpoints":
 		c.Flags().Var(command.OneOf(&f.endpoints.State, "", "success", "warning", "failure", "unknown"), "state", "state of the endpoints")
 		c.Flags().Var(command.OneOf(&f.endpoints.Type, "", api.TypeEndpoint, api.TypePush), "type", "endpoint, or push")
+	case "incidents":
+		c.Flags().Var(command.OneOf(&f.state, "", api.IncidentOpen, api.IncidentEnded), "state", "state of the incidents")
 	case "probes":
 		f.addProbes(c)
 		f.addKind(c)

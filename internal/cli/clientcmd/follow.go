@@ -91,7 +91,7 @@ func (i *item) key() string { return i.namespace + "/" + i.name }
 // shown returns the printed cells of i, without cells that change only with time, and the number of the
 // event's occurrence.
 func (i *item) shown(g *getter) string {
-	changing := []string{"AGE", "RUN", "NEXT", "TOOK", "LAST SEEN", "REPORT", "DUE"}
+	changing := []string{"AGE", "RUN", "NEXT", "TOOK", "LAST SEEN", "REPORT", "DUE", "STARTED", "LASTED"}
 	cells := []string{i.recurred}
 	for n, c := range g.of.columns {
 		if (!c.wide || g.output == wide) && !slices.Contains(changing, c.head) {

@@ -69,7 +69,7 @@ func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Comman
 	flags.add(c, r)
 	completeNamespaces(c, env, agent)
 	c.Flags().BoolVar(&g.noHeaders, "no-headers", false, "omit the headers of the table")
-	if r.event != "" {
+	if r.event != "" || r.every != 0 {
 		c.Flags().BoolVarP(&g.watch, "watch", "w", false, "show changes until interrupted")
 	}
 	c.Flags().VarP(format{&g.output}, "output", "o", "format of the output")
@@ -119,7 +119,7 @@ func (g *getter) printer(s *selection) (printer, error) {
 			return nil
 		}, nil
 	default:
-		t := &table{of: g.of, wide: g.output == wide, anywhere: s.Namespace == "", out: g.env.Stdout}
+		t := newTable(g.env, g.of, g.output == wide, s.Namespace == "")
 		headers := !g.noHeaders
 		return func(items []item) error {
 			if len(items) == 0 {
@@ -163,6 +163,9 @@ func (g *getter) writePath(path *jsonpath.JSONPath, items []item) error {
 }
 
 func (g *getter) run(ctx context.Context, c *client.Client, s *selection, print printer) error {
+	if g.watch && g.of.every != 0 {
+		return g.poll(ctx, c, s, print)
+	}
 	if g.watch {
 		return g.follow(ctx, c, s, print)
 	}

@@ -53,6 +53,10 @@ func (s *selection) missing(ctx context.Context, c *client.Client) *missing {
 		for i := range probes {
 			names = append(names, probes[i].Pod, probes[i].Pod+"/"+probes[i].Container)
 		}
+		targets, _ := listedTargets(ctx, c, s.Namespace) // without them, the names of pods remain
+		for i := range targets {
+			names = append(names, targets[i].Name)
+		}
 		m.near(absent, names, "probes")
 	}
 	return m
@@ -61,9 +65,10 @@ func (s *selection) missing(ctx context.Context, c *client.Client) *missing {
 // near makes the hint name the names that are similar to the absent ones. The command get of the resource lists all.
 func (m *missing) near(absent, names []string, resource string) {
 	slices.Sort(names)
+	names = slices.Compact(names)
 	var similar []string
 	for _, a := range absent {
-		for _, n := range slices.Compact(names) {
+		for _, n := range names {
 			if n != "" && (strings.HasPrefix(n, a) || strings.HasPrefix(a, n+"/") || nearest.Name(a, []string{n}) != "") {
 				similar = append(similar, line(n))
 			}

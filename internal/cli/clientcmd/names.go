@@ -37,12 +37,24 @@ type probeName struct {
 	target   *api.Target     // the target of the name; nil for none
 }
 
-// meanings returns the chosen filters of each word.
-func meanings(words []*probeName) (all [][]client.Filter) {
-	for _, w := range words {
-		all = append(all, w.chosen)
+// meanings returns the meanings of all names.
+func (s *selection) meanings() (all []client.Filter) {
+	for _, w := range s.words {
+		all = append(all, w.chosen...)
 	}
 	return all
+}
+
+// means reports whether a meaning of a name fulfils is. Without names all do.
+func (s *selection) means(is func(*client.Filter) bool) bool {
+	for _, w := range s.words {
+		for i := range w.chosen {
+			if is(&w.chosen[i]) {
+				return true
+			}
+		}
+	}
+	return len(s.words) == 0
 }
 
 // text returns the name for messages.
@@ -72,6 +84,9 @@ var kindWords = map[string]string{
 	"start": "startup", "startup": "startup", "startupprobe": "startup",
 }
 
+// objectWords are the words before a name that kubectl requires. Here, a single one is a name.
+var objectWords = []string{"pod", "pods", "po", "probe", "probes", "target", "targets", "endpoint", "endpoints"}
+
 // kindArg reads the kind that may follow the names, and returns the names. all means that flags select the probes
 // without a name.
 func (s *selection) kindArg(cmd *cobra.Command, args []string, all bool) ([]string, error) {
@@ -98,11 +113,14 @@ func (s *selection) kindArg(cmd *cobra.Command, args []string, all bool) ([]stri
 
 // probeArgs reads the arguments NAME... [KIND], which [selection.resolve] interprets.
 func (s *selection) probeArgs(cmd *cobra.Command, args []string, all bool) error {
-	args, err := s.kindArg(cmd, args, all)
+	names, err := s.kindArg(cmd, args, all)
 	if err != nil {
 		return err
 	}
-	for _, word := range args {
+	if len(names) > 1 && slices.Contains(objectWords, args[0]) {
+		return command.Usage(command.Line(cmd, args[1:]), "%q: names of probes have no such word before them", args[0])
+	}
+	for _, word := range names {
 		w := &probeName{word: word, readings: s.readingsOf(word)}
 		if len(w.readings) == 0 && !isAddress(word) {
 			return command.Usage(cmd.CommandPath()+" shop/web readiness", "%q%s: must be POD[/CONTAINER[/KIND]] or NAMESPACE/POD[/CONTAINER[/KIND]]",
@@ -288,14 +306,12 @@ func (w *probeName) resolveTarget(world *namedObjects, kind string) error {
 
 // namesProbe reports whether a name of s selects a probe.
 func (s *selection) namesProbe(p *api.ProbeStatus) bool {
-	return len(s.words) == 0 || slices.ContainsFunc(slices.Concat(meanings(s.words)...), func(f client.Filter) bool { return matches(&f, p) })
+	return s.means(func(f *client.Filter) bool { return matches(f, p) })
 }
 
 // namesPod reports whether a name of s selects a pod, or a part of it.
 func (s *selection) namesPod(namespace, pod string) bool {
-	return len(s.words) == 0 || slices.ContainsFunc(slices.Concat(meanings(s.words)...), func(f client.Filter) bool {
-		return matchPart(f.Namespace, namespace) && matchPart(f.Pod, pod)
-	})
+	return s.means(func(f *client.Filter) bool { return matchPart(f.Namespace, namespace) && matchPart(f.Pod, pod) })
 }
 
 // matches reports whether a probe has the names of f, which may be patterns.

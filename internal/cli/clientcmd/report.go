@@ -284,7 +284,7 @@ func (r *reporter) write(all *api.Report) error {
 	if asked, err := timespan.Before(r.filter.Since, time.Now()); err == nil && all.Since.Sub(asked) > time.Minute {
 		fmt.Fprintf(r.env.Stderr, "the history begins at %s\n", all.Since.Local().Format(time.RFC3339))
 	}
-	t := &table{of: &resource{namespaced: true, columns: reportColumns}, wide: r.output == wide, anywhere: r.filter.Namespace == "", out: r.env.Stdout}
+	t := newTable(r.env, &resource{namespaced: true, columns: reportColumns}, r.output == wide, r.filter.Namespace == "")
 	var items []item
 	for i := range all.Items {
 		of := &all.Items[i]

@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/daeace23/prober/agent/client"
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/explain"
 )
 
@@ -24,8 +29,10 @@ type resource struct {
 	namespaced bool   // its table has a column of namespaces
 	labelled   bool   // -n and -l select its objects
 	columns    []column
+	narrow     []int  // indices of the columns that -o wide omits
 	event      string // type of the stream's events about its changes; "" for none
 	head       listHead
+	every      time.Duration // how often list is called for changes, if there are no events; 0: never
 	// list returns the objects that s selects.
 	list func(ctx context.Context, c *client.Client, s *selection) ([]item, error)
 	// decode returns the object of an event.
@@ -66,6 +73,22 @@ type table struct {
 	anywhere bool // all namespaces; adds a column for them
 	out      io.Writer
 	widths   []int
+	columns  int    // of the terminal, at which rows are cut; 0 for no limit
+	ellipsis string // end of a row that is cut
+}
+
+// newTable returns a table on stdout. Its rows fit on the terminal, unless it is wide.
+func newTable(env *command.Env, of *resource, wide, anywhere bool) *table {
+	t := &table{of: of, wide: wide, anywhere: anywhere, out: env.Stdout, ellipsis: "~"}
+	if isUTF8(env.LookupEnv) {
+		t.ellipsis = "…"
+	}
+	if f, ok := env.Stdout.(*os.File); ok && !wide {
+		if columns, _, err := term.GetSize(f.Fd()); err == nil { // a terminal
+			t.columns = columns
+		}
+	}
+	return t
 }
 
 const (
@@ -93,16 +116,26 @@ func (t *table) write(headers bool, items []item) error {
 	}
 	var text strings.Builder
 	for _, row := range rows {
+		var line strings.Builder
 		for i, cell := range row {
-			text.WriteString(cell)
+			line.WriteString(cell)
 			if i < len(row)-1 {
-				text.WriteString(strings.Repeat(" ", t.widths[i]+gap-utf8.RuneCountInString(cell)))
+				line.WriteString(strings.Repeat(" ", t.widths[i]+gap-utf8.RuneCountInString(cell)))
 			}
 		}
+		text.WriteString(t.cut(line.String()))
 		text.WriteByte('\n')
 	}
 	_, err := io.WriteString(t.out, text.String())
 	return err
+}
+
+// cut returns a row that fits on the terminal.
+func (t *table) cut(line string) string {
+	if t.columns <= 0 {
+		return line
+	}
+	return ansi.Truncate(line, t.columns, t.ellipsis)
 }
 
 // row returns the cells of the shown columns.
@@ -111,7 +144,7 @@ func (t *table) row(namespace string, cells []string) (shown []string) {
 		shown = append(shown, line(namespace))
 	}
 	for i, c := range t.of.columns {
-		if !c.wide || t.wide {
+		if (!c.wide || t.wide) && !(t.wide && slices.Contains(t.of.narrow, i)) {
 			shown = append(shown, line(cells[i]))
 		}
 	}

@@ -136,7 +136,7 @@ func (s *selection) request() (client.Filter, bool) {
 	if len(s.words) == 0 {
 		return s.Filter, true
 	}
-	chosen := slices.Concat(meanings(s.words)...)
+	chosen := s.meanings()
 	if len(chosen) != 1 || isPattern(chosen[0].Namespace+chosen[0].Pod+chosen[0].Container) {
 		return s.Filter, len(chosen) > 0
 	}

@@ -89,6 +89,9 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	if failing != nil {
 		text.WriteString("; " + failureOf(failing))
 	}
+	if incidents := incidentsText(ctx, c, s); failing != nil && incidents != "" {
+		text.WriteString("; " + incidents)
+	}
 	troubles := append(containersDown(pods), troublesOf(plugins, checks)...)
 	for _, t := range troubles[:min(len(troubles), maxTroubles)] {
 		text.WriteString("; " + t)

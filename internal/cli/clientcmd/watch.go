@@ -30,7 +30,7 @@ func newWatch(env *command.Env) *cobra.Command {
 			"pauses, and the output of the last attempt. It connects again when the agent restarts.\n" +
 			"Without a terminal, or with TERM=dumb, it writes a line for each change of a state or of a pause.\n" +
 			"NO_COLOR disables colors.\n\n" +
-			"Keys: arrows or j k move, enter shows details, / filters, s sorts, p pauses, r resumes, t triggers an\nattempt, q quits.\n\n" +
+			"Failures are first. Below the first row the order is held, so that no row moves while\nyou read. ? shows the keys.\n\n" + probeNames + "\n\n" +
 			"Exit code 0, 3 if the agent does not respond at the start, 64 wrong usage.",
 		Example:           "  prober watch\n  prober watch -l app=shop --state failure\n  prober watch 'shop-*' cart\n  prober watch shop/web | tee changes.log",
 		Args:              cobra.ArbitraryArgs,

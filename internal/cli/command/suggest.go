@@ -27,6 +27,9 @@ func Unknown(cmd *cobra.Command, word string, rest ...string) error {
 		}
 		lines = append(lines, fmt.Sprintf("%q", withArgs(meant, args)))
 	}
+	if len(lines) == 0 {
+		lines = typed(cmd, word, rest)
+	}
 	if len(lines) > 0 && !cmd.HasParent() {
 		hint = cmd.Name() + " --help lists the commands"
 	}
@@ -58,6 +61,24 @@ func candidates(cmd *cobra.Command, word string, rest []string) (found []*cobra.
 		}
 	}
 	return found
+}
+
+// typed returns the command lines for words of kubectl that name subcommands, such as pods,events and pod/shop.
+func typed(cmd *cobra.Command, word string, rest []string) (lines []string) {
+	for part := range strings.SplitSeq(word, ",") {
+		kind, name, ok := strings.Cut(part, "/")
+		for _, sub := range cmd.Commands() {
+			if sub.Name() != kind && !sub.HasAlias(kind) {
+				continue
+			}
+			args := rest
+			if ok {
+				args = append([]string{name}, rest...)
+			}
+			lines = append(lines, fmt.Sprintf("%q", withArgs(sub, args)))
+		}
+	}
+	return lines
 }
 
 // suggested reports whether a command has the name, or suggests itself for it.

@@ -18,8 +18,8 @@ import (
 // Validate makes the checks of `prober validate` for a prober.yaml and folders of plugins.
 type Validate func(ctx context.Context, configFile string, pluginDirs []string) error
 
-// accepted returns prober.yaml. It leaves out, and reports, the entries that validate refuses. An error means
-// that nothing can be written.
+// accepted returns prober.yaml. It leaves out, and reports, the entries that validate refuses, and checks modules
+// without targets too. An error means that nothing can be written.
 func (p *plan) accepted(ctx context.Context, tool string, validate Validate) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "prober-import-")
 	if err != nil {
@@ -32,7 +32,7 @@ func (p *plan) accepted(ctx context.Context, tool string, validate Validate) ([]
 		return nil, err
 	}
 	for range maxRounds {
-		file, err := p.render(tool)
+		file, err := p.render(tool, true)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func (p *plan) accepted(ctx context.Context, tool string, validate Validate) ([]
 		err = check(ctx, path, file, plugins, validate)
 		switch {
 		case err == nil:
-			return file, nil
+			return p.render(tool, false)
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case !p.drop(err):

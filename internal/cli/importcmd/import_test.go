@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // TestImport imports the files of each archive in testdata/TOOL with the real command, and validates what it has
 // written. An archive has the arguments in its comment, the inputs, and then prober.yaml, plugins and stderr.
 func TestImport(t *testing.T) {
-	for tool, least := range map[string]int{"gatus": 10, "uptime-kuma": 10, "cloudprober": 10} {
+	for tool, least := range map[string]int{"blackbox": 10, "gatus": 10, "uptime-kuma": 10, "cloudprober": 10, "nagios": 10, "monit": 10} {
 		archives, err := filepath.Glob(filepath.Join("testdata", tool, "*.txtar"))
 		if err != nil || len(archives) < least {
 			t.Errorf("%s: %d archives, want %d; %v", tool, len(archives), least, err)

@@ -37,9 +37,27 @@ type importer struct {
 
 var importers = []importer{
 	{
+		tool: "blackbox", product: "blackbox_exporter", read: readBlackbox,
+		long: "FILE is a blackbox.yml with modules, or a prometheus.yml with scrape jobs of the exporter, whose targets\n" +
+			"become groups.",
+		example: "  prober import blackbox blackbox.yml prometheus.yml -o prober.yaml",
+	},
+	{
 		tool: "gatus", product: "Gatus", read: readGatus,
 		long:    "FILE is a config.yaml. Several files are read in their order.",
 		example: "  prober import gatus config.yaml -o prober.yaml",
+	},
+	{
+		tool: "monit", product: "monit", read: readMonit,
+		long: "FILE is a control file, such as /etc/monit/monitrc. Files of include are not read: name them too.\n" +
+			"Pods run programs: checks of processes become probes of their ports only.",
+		example: "  prober import monit /etc/monit/monitrc /etc/monit/conf.d/* -o prober.yaml",
+	},
+	{
+		tool: "nagios", product: "Nagios", read: readNagios, plugins: true,
+		long: "FILE is a file of object definitions, a nagios.cfg or a resource.cfg with $USER1$. Files that cfg_file and\n" +
+			"cfg_dir name are not read: name them too.",
+		example: "  prober import nagios nagios.cfg resource.cfg objects/*.cfg -o prober.yaml --plugins plugins",
 	},
 	{
 		tool: "uptime-kuma", product: "Uptime Kuma", read: readKuma,
@@ -228,7 +246,11 @@ func merged(findings []Finding) (all []Finding) {
 		}
 		if f.Kind == ignored {
 			first[k] = i
-			if name := f.Field[strings.LastIndexByte(f.Field, '.')+1:]; !slices.Contains(names[i], name) {
+			name := f.Field
+			if !strings.Contains(name, " ") {
+				name = name[strings.LastIndexByte(name, '.')+1:]
+			}
+			if !slices.Contains(names[i], name) {
 				names[i] = append(names[i], name)
 			}
 		}

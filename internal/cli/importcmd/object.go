@@ -1,6 +1,7 @@
 package importcmd
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,10 +18,11 @@ type object struct {
 	path string
 	n    *yamlpos.Node
 	used map[string]bool
+	from map[string]string // other files that fields come from
 }
 
 func newObject(p *plan, file, path string, n *yamlpos.Node) *object {
-	return &object{p, file, path, n, make(map[string]bool)}
+	return &object{p: p, file: file, path: path, n: n, used: make(map[string]bool)}
 }
 
 // at returns the position of a field, or of the object for "".
@@ -28,7 +30,7 @@ func (o *object) at(name string) position {
 	if name == "" {
 		return position{o.file, o.n.Line, o.path}
 	}
-	at := position{o.file, o.n.Line, join(o.path, name)}
+	at := position{cmp.Or(o.from[name], o.file), o.n.Line, join(o.path, name)}
 	for i := 0; o.n.Kind == yamlpos.Mapping && i+1 < len(o.n.Content); i += 2 {
 		if o.n.Content[i].Value == name {
 			at.line = o.n.Content[i].Line
@@ -235,7 +237,7 @@ func (o *object) rest() {
 			continue
 		}
 		o.used[key.Value] = true
-		o.p.noEqual(position{o.file, key.Line, join(o.path, key.Value)}, "the field is unknown, or has no equal")
+		o.p.noEqual(o.at(key.Value), "the field is unknown, or has no equal")
 	}
 }
 

@@ -113,6 +113,7 @@ type group struct {
 	entry
 	name, namespace string
 	module          string // name under which groups may share the probe; "": its own probe
+	moduleAt        position
 	probe           spec
 	labels          map[string]string
 	static, files   []string
@@ -201,9 +202,12 @@ func (p *plan) addGroup(g *group) *group {
 	}
 	seen := make(map[string]bool)
 	g.static = slices.DeleteFunc(g.static, func(text string) bool {
-		again := seen[text]
+		if seen[text] {
+			p.report(ignored, g.at, "an address is there twice")
+			return true
+		}
 		seen[text] = true
-		return again || !p.isAddress(g.at, text)
+		return !p.isAddress(g.at, text)
 	})
 	if len(g.static)+len(g.files)+len(g.http)+len(g.dns) == 0 {
 		return nil
@@ -211,7 +215,11 @@ func (p *plan) addGroup(g *group) *group {
 	g.name, g.namespace = p.unique(g.name, "target"), namespace(g.namespace)
 	g.labels = p.checkedLabels(g.at, g.labels)
 	if g.module != "" {
-		g.shared = p.addModule(g.module, g.probe, g.at)
+		at := g.moduleAt
+		if at.file == "" {
+			at = g.at
+		}
+		g.shared = p.addModule(g.module, g.probe, at)
 	}
 	p.groups = append(p.groups, g)
 	return g

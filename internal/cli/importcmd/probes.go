@@ -97,7 +97,7 @@ func (c *dnsCheck) action() fields {
 	if strings.EqualFold(c.proto, "tcp") || strings.EqualFold(c.proto, "tcp_tls") {
 		f = f.with("transportProtocol", "tcp").with("dnsOverTls", strings.EqualFold(c.proto, "tcp_tls"))
 	}
-	return pluginAt("dns", 53, f.and(c.config))
+	return pluginAt("dns", map[bool]int{false: 53, true: 853}[f.get("dnsOverTls") == true], f.and(c.config))
 }
 
 // answer returns an expression for a record with the given data.

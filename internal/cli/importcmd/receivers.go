@@ -45,6 +45,8 @@ type mailer struct {
 	tls      string // "": starttls
 	user     string
 	password bool // a password is set
+
+	passwordFile string // for further receivers of the server; "": none yet
 }
 
 // mail returns a receiver, or nothing if an address is wrong.
@@ -73,7 +75,10 @@ func (p *plan) mail(m *mailer) fields {
 	}
 	f := fields{{"to", to}, {"from", m.from}, {"smarthost", hostPort(m.host, m.port)}}.with("tls", m.tls)
 	if m.user != "" && m.password && m.tls != "none" {
-		f = f.set("username", m.user).set("passwordFile", p.secretFile(m.at, m.name+"-password", "the password of the mail server"))
+		if m.passwordFile == "" {
+			m.passwordFile = p.secretFile(m.at, m.name+"-password", "the password of the mail server")
+		}
+		f = f.set("username", m.user).set("passwordFile", m.passwordFile)
 	} else if m.user != "" {
 		p.noEqual(m.at, "the login at the mail server is not imported: it needs a password and TLS")
 	}

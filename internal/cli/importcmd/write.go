@@ -3,6 +3,7 @@ package importcmd
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -11,8 +12,9 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 )
 
-// render returns prober.yaml with the entries of p that are not dropped, and sets their lines.
-func (p *plan) render(tool string) ([]byte, error) {
+// render returns prober.yaml with the entries of p that are not dropped, and sets their lines. With every, each
+// module has a target, so that its config is checked.
+func (p *plan) render(tool string, every bool) ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode, HeadComment: p.header(tool)}
 	add := func(key string, n *yaml.Node) {
 		if len(n.Content) > 0 {
@@ -20,7 +22,7 @@ func (p *plan) render(tool string) ([]byte, error) {
 		}
 	}
 	root.Content = append(root.Content, text("apiVersion"), text(config.APIVersion), text("kind"), text(config.Kind))
-	sections := p.sections()
+	sections := p.sections(every)
 	for _, s := range sections {
 		add(s.key, s.node)
 	}
@@ -66,9 +68,12 @@ func newSection(key string) *section {
 }
 
 // sections returns the fields of prober.yaml, in their order.
-func (p *plan) sections() []*section {
+func (p *plan) sections(every bool) []*section {
 	plugins, tls, modules, targets := newSection("plugins"), newSection("credentials"), newSection("modules"), newSection("targets")
 	for _, name := range sortedKeys(p.grants) {
+		if !p.uses(name) {
+			continue
+		}
 		plugins.node.Content = append(plugins.node.Content, node(fields{{"name", name}, {"grants", p.grants[name]}}))
 	}
 	for _, c := range p.credentials {
@@ -78,15 +83,44 @@ func (p *plan) sections() []*section {
 		modules.add(&m.entry, fields{{"name", m.name}, {"probe", m.probe.fields()}})
 	}
 	for _, g := range p.groups {
-		g.dropped = g.dropped || g.shared != nil && g.shared.dropped
+		if !g.dropped && g.shared != nil && g.shared.dropped {
+			g.dropped = true
+			p.noEqual(g.at, "the targets of %s are not imported: their module %s is not", g.name, g.shared.name)
+		}
 	}
 	p.acyclic()
 	for _, g := range p.groups {
 		targets.add(&g.entry, g.fields())
 	}
+	if every {
+		p.targetModules(targets)
+	}
 	nagios, secrets := &section{key: "nagios", node: node(fields{}.with("folders", sortedKeys(p.folders)))}, &section{key: "secrets", node: node(fields{}.with("allow", sortedKeys(p.secrets)))}
 	all := []*section{plugins, nagios, secrets, tls, modules, targets, p.uplinkSection()}
 	return append(all, p.pushSection(), p.endpointSection(), p.notifySection())
+}
+
+// uses reports whether a probe has a plugin.
+func (p *plan) uses(name string) bool {
+	has := func(s *spec) bool {
+		f, ok := s.action.get("plugin").(fields)
+		return ok && f.get("name") == name
+	}
+	return slices.ContainsFunc(p.groups, func(g *group) bool { return !g.dropped && has(&g.probe) }) ||
+		slices.ContainsFunc(p.modules, func(m *module) bool { return !m.dropped && has(&m.probe) })
+}
+
+// targetModules adds a group for each module that no group uses.
+func (p *plan) targetModules(targets *section) {
+	used := make(map[*module]bool)
+	for _, g := range p.groups {
+		used[g.shared] = used[g.shared] || !g.dropped
+	}
+	for _, m := range p.modules {
+		if !m.dropped && !used[m] {
+			targets.add(&entry{at: m.at}, fields{{"name", p.unique("check", "check")}, {"module", m.name}, {"static", []string{"127.0.0.1:1"}}})
+		}
+	}
 }
 
 func (g *group) fields() fields {

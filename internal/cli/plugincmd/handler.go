@@ -27,7 +27,9 @@ func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h pro
 	if err != nil {
 		return nil, nil, command.Usage("", "%w", err)
 	}
+	stop := o.Env.Busy("loading plugin " + found.Manifest.Name) // the first compilation takes seconds
 	loaded, err := host.Load(ctx, found)
+	stop()
 	if err != nil {
 		_ = host.Close()
 		hint := ""

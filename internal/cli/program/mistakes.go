@@ -198,6 +198,9 @@ func durationFor(f *pflag.Flag, text string) string {
 		return "10m"
 	}
 	number, unit := match[1], cmp.Or(match[2], "m")
+	if strings.HasSuffix(f.DefValue, "d") && (match[2] == "" || unit[0] == 'd') {
+		return number + "d" // the flag takes days
+	}
 	if match[2] == "" && strings.Contains(f.Name, "timeout") {
 		unit = "s"
 	}

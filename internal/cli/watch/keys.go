@@ -1,11 +1,13 @@
 package watch
 
 import (
+	"fmt"
 	"slices"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/internal/explain"
 )
 
 // Command is an operation outside the screen that a key requests.
@@ -20,8 +22,14 @@ func (m *Model) Key(name, text string) Command {
 	switch {
 	case name == "ctrl+c":
 		return Command{Do: "quit"}
+	case m.help:
+		m.help = false
+		return Command{}
 	case m.prompt != nil:
 		return m.promptKey(name, text)
+	case name == "?":
+		m.help = true
+		return Command{}
 	case m.details != nil:
 		return m.detailsKey(name)
 	default:
@@ -39,7 +47,7 @@ func (m *Model) tableKey(name string) Command {
 		m.prompt = &prompt{label: "filter", text: m.filter, done: func(string) Command { return Command{} }}
 	case "s":
 		m.sort = (m.sort + 1) % len(sorts)
-		m.arrange()
+		m.release()
 	case "enter":
 		if r := m.current(); r != nil {
 			m.details = &details{probe: r.probe}
@@ -49,10 +57,20 @@ func (m *Model) tableKey(name string) Command {
 		return m.act(map[string]string{"t": "trigger", "r": "resume", "p": "pause"}[name])
 	default:
 		by := m.distance(name, m.cursor, len(m.order))
+		if m.cursor+by <= 0 && by < 0 {
+			m.release()
+			break
+		}
 		m.cursor, m.moved = m.cursor+by, m.moved || by != 0
 		m.scroll()
 	}
 	return Command{}
+}
+
+// release ends the hold of the order: the cursor goes to the first row.
+func (m *Model) release() {
+	m.cursor, m.moved = 0, false
+	m.arrange()
 }
 
 // distance returns the number of lines by which a key moves the cursor.
@@ -89,7 +107,7 @@ func (m *Model) act(action string) Command {
 	if action != "pause" {
 		return c
 	}
-	m.prompt = &prompt{label: "pause for (empty: until it is resumed)", text: "10m", proposed: true, done: func(text string) Command {
+	m.prompt = &prompt{label: fmt.Sprintf("pause %s/%s %s for (empty: until it is resumed)", explain.OneLine(r.probe.Pod), explain.OneLine(r.probe.Container), explain.OneLine(r.probe.Kind)), text: "10m", proposed: true, done: func(text string) Command {
 		c.Pause = text
 		return c
 	}}
@@ -130,7 +148,7 @@ func (m *Model) promptKey(name, text string) Command {
 
 func (m *Model) setFilter(text string) {
 	m.filter = text
-	m.arrange()
+	m.release()
 }
 
 func (m *Model) detailsKey(name string) Command {

@@ -37,12 +37,13 @@ type Model struct {
 
 	cursor, top int    // in order
 	selected    string // id of the row at the cursor
-	moved       bool   // whether the user has moved the cursor; it then stays at its row
+	moved       bool   // whether the user reads below the first row; the cursor stays at its row, and the order is held
 	filter      string
 	sort        int // in sorts
 
 	prompt  *prompt
 	details *details
+	help    bool // whether the keys are shown
 	note    string
 	noteAt  time.Time
 }
@@ -84,9 +85,9 @@ var sorts = []struct {
 	name string
 	less func(a, b *row) int
 }{
-	{"name", func(*row, *row) int { return 0 }},
 	{"state", func(a, b *row) int { return cmp.Compare(rank(a), rank(b)) }},
 	{"duration", func(a, b *row) int { return cmp.Compare(took(b), took(a)) }},
+	{"name", func(*row, *row) int { return 0 }},
 }
 
 // rank orders states by severity, the worst first.
@@ -116,9 +117,10 @@ func (m *Model) Resize(width, height int) {
 // Apply applies changes, the state of the connection, and the time.
 func (m *Model) Apply(changes []Change, link Link, now time.Time) {
 	m.now, m.link = now, link
-	members := false
+	members, stale := false, false // whether rows came or went, or have another place
 	for i := range changes {
-		members = m.apply(&changes[i]) || members
+		member, moved := m.apply(&changes[i])
+		members, stale = members || member, stale || moved
 	}
 	if link.Connected && now.Sub(link.Since) > keepStale {
 		for key, r := range m.rows {
@@ -128,7 +130,7 @@ func (m *Model) Apply(changes []Change, link Link, now time.Time) {
 			}
 		}
 	}
-	if members || len(changes) > 0 && (m.filter != "" || m.sort > 0) {
+	if members || stale || len(changes) > 0 && m.filter != "" {
 		m.arrange()
 	}
 	if len(changes) > 0 || members {
@@ -136,26 +138,27 @@ func (m *Model) Apply(changes []Change, link Link, now time.Time) {
 	}
 }
 
-// apply applies a change. It reports whether a row was added or removed.
-func (m *Model) apply(c *Change) bool {
+// apply applies a change. It reports whether a row was added or removed, and whether its place may have changed.
+func (m *Model) apply(c *Change) (member, moved bool) {
 	key := id(&c.Probe)
 	r, known := m.rows[key]
 	switch {
 	case c.Removed:
 		delete(m.rows, key)
-		return known
+		return known, false
 	case !known && len(m.rows) >= maxRows:
-		return false
+		return false, false
 	case !known:
 		r = &row{id: key}
 		m.rows[key] = r
 	}
+	before := row{probe: r.probe}
 	r.probe, r.epoch = c.Probe, m.link.Epoch
 	r.probe.History = nil
 	if last := c.Probe.Last; last != nil && (len(r.ticks) == 0 || last.Time.After(r.ticks[len(r.ticks)-1].at)) {
 		r.add(tick{last.Result, last.DurationSeconds, last.Time})
 	}
-	return !known
+	return !known, sorts[m.sort].less(&before, r) != 0
 }
 
 func (r *row) add(t tick) {
@@ -222,8 +225,14 @@ func (m *Model) Shown() *api.ProbeStatus {
 	return &m.details.probe
 }
 
-// arrange filters and sorts the rows.
+// arrange filters and sorts the rows. While the user reads, rows keep their order, and further rows follow.
 func (m *Model) arrange() {
+	before := make(map[*row]int)
+	if m.moved {
+		for i, r := range m.order {
+			before[r] = i - len(m.order)
+		}
+	}
 	m.order, m.nameSize = m.order[:0], 0
 	words := strings.Fields(strings.ToLower(m.filter))
 	namespace := ""
@@ -236,7 +245,9 @@ func (m *Model) arrange() {
 		}
 	}
 	less := sorts[m.sort].less
-	slices.SortFunc(m.order, func(a, b *row) int { return cmp.Or(less(a, b), strings.Compare(a.id, b.id)) })
+	slices.SortFunc(m.order, func(a, b *row) int {
+		return cmp.Or(cmp.Compare(before[a], before[b]), less(a, b), strings.Compare(a.id, b.id))
+	})
 	for _, r := range m.order {
 		m.nameSize = max(m.nameSize, len(m.name(r)))
 	}

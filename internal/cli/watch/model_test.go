@@ -127,8 +127,11 @@ func TestScreens(t *testing.T) {
 	s.Resize(20, 3)
 	s.golden(t, "tiny")
 	s.Resize(120, 10)
-	s.press("s")
-	s.golden(t, "by-result")
+	s.press("s", "s")
+	s.golden(t, "by-name")
+	s.press("?")
+	s.golden(t, "keys")
+	s.press("x", "s")
 	s.press("/", "shop", "space", "web")
 	s.golden(t, "filtering")
 	s.press("enter")
@@ -147,7 +150,7 @@ func TestScreens(t *testing.T) {
 
 func TestColors(t *testing.T) {
 	s := newScreen(func(c *watch.Config) { c.Color = true })
-	s.show(probeOf("a", "web", "success", 0), probeOf("b", "web", "failure", 0))
+	s.show(probeOf("a", "web", "failure", 0), probeOf("b", "web", "failure", 0))
 	if text := s.View(); !strings.Contains(text, "\x1b[31mfailure\x1b[m") || !strings.Contains(text, "\x1b[7m> a/web") {
 		t.Errorf("got %q", text)
 	}
@@ -196,6 +199,44 @@ func TestKeysMove(t *testing.T) {
 	if got := s.selected(); got != "p08/web" {
 		t.Errorf("after it was removed: %s", got)
 	}
+}
+
+// order returns the pods of the rows.
+func (s *screen) order() string {
+	var pods []string
+	for _, line := range strings.Split(s.View(), "\n")[2:] {
+		if name, _, ok := strings.Cut(strings.TrimLeft(line, "> "), "/web"); ok {
+			pods = append(pods, name)
+		}
+	}
+	return strings.Join(pods, " ")
+}
+
+// Failures are first. Below the first row the order is held, so that no row moves while a user reads.
+func TestOrderIsHeldWhileReading(t *testing.T) {
+	s := newScreen()
+	s.show(probeOf("a", "web", "success", 0), probeOf("b", "web", "success", 0), probeOf("c", "web", "failure", 0))
+	want := func(when, order, selected string) {
+		t.Helper()
+		if got := s.order(); got != order || s.selected() != selected+"/web" {
+			t.Errorf("%s: %s with the cursor at %s, want %s and %s", when, got, s.selected(), order, selected)
+		}
+	}
+	want("at the start", "c a b", "c")
+	s.show(probeOf("b", "web", "failure", 1))
+	want("without a key", "b c a", "b")
+	s.press("j")
+	s.show(probeOf("a", "web", "failure", 1), probeOf("b", "web", "success", 2), probeOf("0", "web", "failure", 1))
+	want("while the user reads", "b c a 0", "c")
+	if !strings.Contains(s.View(), "s sort: state (held, g ends it)") {
+		t.Errorf("the hold is not shown:\n%s", s.View())
+	}
+	s.Apply([]watch.Change{{Probe: probeOf("b", "web", "success", 2), Removed: true}}, s.link, s.now)
+	want("after a probe was removed", "c a 0", "c")
+	s.press("j", "k", "k")
+	want("back in the first row", "0 a c", "0")
+	s.press("j", "s", "s")
+	want("sorted by name", "0 a c", "0")
 }
 
 func TestKeysAct(t *testing.T) {
@@ -322,7 +363,6 @@ func BenchmarkFrame(b *testing.B) {
 		probes[i] = probeOf(fmt.Sprintf("pod-%05d", i), "web", "success", 0)
 	}
 	s.show(probes...)
-	s.press("s")
 	n := 0
 	for b.Loop() {
 		s.now = s.now.Add(100 * time.Millisecond)

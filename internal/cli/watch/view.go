@@ -16,9 +16,12 @@ import (
 // View returns the screen. It has at most as many lines and columns as the terminal.
 func (m *Model) View() string {
 	var lines []string
-	if m.details != nil {
+	switch {
+	case m.help:
+		lines = m.helpView()
+	case m.details != nil:
 		lines = m.detailsView()
-	} else {
+	default:
 		lines = m.tableView()
 	}
 	if len(lines) > m.height {
@@ -75,14 +78,19 @@ func (m *Model) head() string {
 // foot returns the last line.
 func (m *Model) foot() string {
 	switch {
+	case m.help:
+		return m.paint(dim, fit("any key: back", m.width, false))
 	case m.prompt != nil:
 		return fit(m.prompt.label+": "+m.prompt.text+"_", m.width, false)
 	case m.note != "" && m.now.Sub(m.noteAt) < showNotes:
 		return m.paint(warning, fit(m.note, m.width, false))
 	case m.details != nil:
-		return m.paint(dim, fit("esc back  j k scroll", m.width, false))
+		return m.paint(dim, fit("esc back  j k scroll  ? keys", m.width, false))
 	}
-	keys := "q quit  enter details  / filter  s sort: " + sorts[m.sort].name
+	keys := "q quit  ? keys  enter details  / filter  s sort: " + sorts[m.sort].name
+	if m.moved {
+		keys += " (held, g ends it)"
+	}
 	if m.cfg.ReadOnly == "" {
 		keys += "  p pause  r resume  t trigger"
 	}
@@ -93,6 +101,30 @@ func (m *Model) foot() string {
 		keys = "filter: " + m.filter + "  " + keys
 	}
 	return m.paint(dim, fit(keys, m.width, false))
+}
+
+// helpKeys are the keys and their meanings.
+var helpKeys = [][2]string{
+	{"j k, arrows", "move; below the first row, the order is held"},
+	{"space, ctrl+b", "a page down, a page up; also page down, page up"},
+	{"g, G", "first row, last row; also home, end"},
+	{"enter", "explain and describe the probe"},
+	{"/", "show only rows with all words that you type"},
+	{"esc", "go back, or show all rows"},
+	{"s", "sort by state (failures first), duration or name"},
+	{"p, r, t", "pause the probe for a time, resume it, trigger an attempt now"},
+	{"q, ctrl+c", "quit"},
+}
+
+func (m *Model) helpView() []string {
+	var lines []string
+	for _, k := range helpKeys {
+		lines = append(lines, ansi.Truncate(fmt.Sprintf("  %-14s %s", k[0], k[1]), m.width, m.ellipsis()))
+	}
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	return append(lines, m.foot())
 }
 
 func (m *Model) detailsView() []string {

@@ -1,0 +1,109 @@
+package clientcmd_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+const evilIncident = `{"id":"E","state":"E","cause":"E","failing":2,"first":{"namespace":"E","pod":"E","container":"E","kind":"E","target":"E","cause":"E"},
+	"parts":[{"namespace":"E","pod":"E","container":"E","kind":"E","state":"E","cause":"E"},{"state":"E","dependent":true}]}`
+
+// incidentPart returns a part as JSON that began a minute after the start for each number.
+func incidentPart(namespace, pod string, start time.Time, minutes int, more string) string {
+	return fmt.Sprintf(`{"namespace":%q,"pod":%q,"container":"web","kind":"readiness","handler":"tcp","target":"tcp 10.0.3.7:80","state":"failure","since":%q,"cause":"dial tcp: refused"%s}`,
+		namespace, pod, start.Add(time.Duration(minutes)*time.Minute).Format(time.RFC3339), more)
+}
+
+func twoIncidents() (list, large string) {
+	start := time.Now().Add(-10 * time.Minute)
+	first := incidentPart("shop", "a-pod-with-a-long-name-0", start, 0, "")
+	large = fmt.Sprintf(`{"id":"3fa07","state":"open","cause":"connection refused from 10.0.3.0/24","start":%q,"failing":3,"probes":4,"first":%s,"parts":[%s,%s,%s,%s]}`,
+		start.Format(time.RFC3339), first, first, incidentPart("shop", "web-1", start, 1, fmt.Sprintf(`,"until":%q`, time.Now().Format(time.RFC3339))),
+		incidentPart("shop", "web-2", start, 2, ""), incidentPart("db", "db-0", start, 3, `,"dependent":true`))
+	ended := incidentPart("db", "db-1", start.Add(-time.Hour), 0, "")
+	small := fmt.Sprintf(`{"id":"00001","state":"ended","cause":"DNS","start":%q,"end":%q,"failing":0,"probes":1,"first":%s,"parts":[%s]}`,
+		start.Add(-time.Hour).Format(time.RFC3339), start.Add(-59*time.Minute).Format(time.RFC3339), ended, ended)
+	return `{"items":[` + large + `,` + small + `]}`, large
+}
+
+func TestIncidentsAreShown(t *testing.T) {
+	list, large := twoIncidents()
+	a := newFakeAgent(t, map[string]string{
+		"GET /api/v1/incidents": list, "GET /api/v1/incidents/3fa07": large,
+		"GET /api/v1/pods": `{"items":[{"metadata":{"namespace":"db","name":"db-0","labels":{"app":"db"}}},{"metadata":{"namespace":"shop","name":"web-2"}}]}`,
+	})
+	for args, want := range map[string]string{
+		"get incidents": "ID      STARTED   STATE   PROBES   CAUSE                            FIRST\n" +
+			"3fa07   10m       open    3        connection refused from 10.0.…   a-pod-with-…\n" +
+			"00001   70m       ended   1        DNS                              db-1\n",
+		"get incidents -o wide": "ID      STARTED   STATE   PROBES   LASTED   CAUSE                                 FIRST                                         TARGET            OUTPUT\n" +
+			"3fa07   10m       open    3        10m      connection refused from 10.0.3.0/24   shop/a-pod-with-a-long-name-0/web readiness   tcp 10.0.3.7:80   dial tcp: refused\n" +
+			"00001   70m       ended   1        60s      DNS                                   db/db-1/web readiness                         tcp 10.0.3.7:80   dial tcp: refused\n",
+		"get incidents -n db --no-headers":         "3fa07   10m   open    1     connection refused from 10.0.3.0/24   db-0\n00001   70m   ended   1     DNS                                   db-1\n",
+		"get incidents -l app=db --no-headers":     "3fa07   10m   open   1     connection refused from 10.0.3.0/24   db-0\n",
+		"get incidents incident/00001 -o name":     "incident/00001\n",
+		"get incidents -o jsonpath={.items[*].id}": "3fa07 00001\n",
+		"describe incident incident/3fa07": `Incident:  3fa07
+Cause:     connection refused from 10.0.3.0/24
+State:     open
+Started:   TIME, 10m ago
+Lasted:    10m
+Probes:    4, of which 3 fail
+First:     shop/a-pod-with-a-long-name-0/web readiness
+Target:    tcp 10.0.3.7:80
+Output:    dial tcp: refused
+
+Probes, in the order in which they failed:
+  +0s    shop/a-pod-with-a-long-name-0/web readiness  failure                     dial tcp: refused
+  +1m0s  shop/web-1/web readiness                     recovered 0s ago            dial tcp: refused
+  +2m0s  shop/web-2/web readiness                     failure                     dial tcp: refused
+  +3m0s  db/db-0/web readiness                        failure, depends on others  dial tcp: refused
+`,
+	} {
+		code, stdout, stderr := prober(a.URL, strings.Fields(args)...)
+		stdout = regexp.MustCompile(`\d{4}-\S+,`).ReplaceAllString(stdout, "TIME,")
+		if code != 0 || stdout != want {
+			t.Errorf("%s: exit code %d, %s\n%s\nwant\n%s", args, code, stderr, stdout, want)
+		}
+		for line := range strings.Lines(stdout) {
+			if args == "get incidents" && utf8.RuneCountInString(line) > 81 {
+				t.Errorf("more than 80 columns: %q", line)
+			}
+		}
+	}
+}
+
+func TestMissingIncidentFails(t *testing.T) {
+	a := newFakeAgent(t, map[string]string{"GET /api/v1/incidents": `{"items":[]}`})
+	for args, want := range map[string]string{"get incidents x": "incidents not found: x", "describe incident x": "404 Not Found", "get incidents": "no incidents found"} {
+		code, _, stderr := prober(a.URL, strings.Fields(args)...)
+		if fails := args != "get incidents"; (code == 1) != fails || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
+
+func TestStatusNamesLargestIncident(t *testing.T) {
+	list, _ := twoIncidents()
+	failing := strings.Replace(twoProbes, `"result":"success"`, `"result":"failure","state":"failure","cause":"refused"`, 1)
+	answers := map[string]string{
+		"GET /api/v1/probes": failing, "GET /api/v1/pods": `{"items":[]}`, "GET /api/v1/plugins": `{"items":[]}`, "GET /readyz": "[+]ping ok\n", "GET /api/v1/incidents": list,
+	}
+	const fails = "2 probes: 1 success, 1 failure; a/shop/web liveness fails: refused"
+	for args, want := range map[string]string{
+		"status":      fails + "; 2 incidents, the largest: connection refused from 10.0.3.0/24 (3 probes) for 10m\n",
+		"status -n a": "1 probe: 0 success, 1 failure; a/shop/web liveness fails: refused\n",
+	} {
+		if code, stdout, stderr := prober(newFakeAgent(t, answers).URL, strings.Fields(args)...); code != 1 || stdout != want {
+			t.Errorf("%s: exit code %d, %s%s\nwant %s", args, code, stdout, stderr, want)
+		}
+	}
+	delete(answers, "GET /api/v1/incidents") // of an older agent
+	if code, stdout, stderr := prober(newFakeAgent(t, answers).URL, "status"); code != 1 || stdout != fails+"\n" {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	}
+}
