@@ -7,12 +7,17 @@ import (
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/probe"
 )
 
 // Simulation tells which messages receivers would get for changes of the past, or for made-up ones. Its
 // receivers decide as those of a [Notifier], with the times of the changes for a clock, and accept each message
 // at once. It sends nothing. It is not safe for concurrent use.
 type Simulation struct {
+	// Labels returns the labels of a pod or a target by the UID in the changes. nil: probes have no labels. It must
+	// be set before the first change.
+	Labels func(podUID string) map[string]string
+
 	notifier *Notifier
 	sent     func(*format.Message)
 	clocks   []*clock
@@ -31,13 +36,21 @@ type clock struct {
 // each message, in the order of time.
 func NewSimulation(c *config.Notify, start time.Time, sent func(*format.Message)) *Simulation {
 	s := &Simulation{sent: sent, exists: make(map[Key]bool)}
-	s.notifier = New(Config{Log: slog.New(slog.DiscardHandler), Exists: func(k Key) bool { return s.exists[k] }})
+	s.notifier = New(Config{Log: slog.New(slog.DiscardHandler), Exists: func(k Key) bool { return s.exists[k] }, Labels: s.labels})
 	s.notifier.Set("", c)
 	for _, r := range s.notifier.receivers {
 		r.takeOver()
 		s.clocks = append(s.clocks, &clock{receiver: r, at: start})
 	}
 	return s
+}
+
+// labels implements [Config].Labels.
+func (s *Simulation) labels(podUID, _ string, _ probe.Kind) (labels map[string]string, ok bool) {
+	if s.Labels == nil {
+		return nil, false
+	}
+	return s.Labels(podUID), true
 }
 
 // Change advances the simulation to the time of a change, which must not be before the last one, and adds the

@@ -21,6 +21,7 @@ const (
 	maxCauses        = 5  // in a message
 	maxCountedCauses = 50 // further ones are not counted
 	maxTitleCauses   = 2
+	fewProbes        = 10 // whose names say more than their causes in a title
 )
 
 // countCause counts the cause of a failing probe.
@@ -45,8 +46,8 @@ func (m *Message) commonCauses() []Cause {
 	return all[:min(len(all), maxCauses)]
 }
 
-// causeTitle returns the most frequent causes for a title, such as "connection refused (38), 503 (2)"; "" if most
-// failing probes have others.
+// causeTitle returns the most frequent causes for a title, such as ": connection refused (38), 503 (2)"; "" for few
+// probes, and if most of them have other causes.
 func (m *Message) causeTitle() string {
 	var parts []string
 	n := 0
@@ -54,8 +55,8 @@ func (m *Message) causeTitle() string {
 		text := strings.TrimPrefix(cmp.Or(c.Text, c.Reason), httpStatus)
 		parts, n = append(parts, fmt.Sprintf("%s (%d)", Clean(text, maxTitleTarget), c.Count)), n+c.Count
 	}
-	if failing := m.Counts.Failure + m.Counts.Unknown + m.Counts.Warning; failing <= maxTitleNames || 2*n < failing {
+	if failing := m.Counts.Failure + m.Counts.Unknown + m.Counts.Warning; failing < fewProbes || 2*n < failing {
 		return ""
 	}
-	return strings.Join(parts, ", ")
+	return ": " + strings.Join(parts, ", ")
 }

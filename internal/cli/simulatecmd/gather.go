@@ -3,6 +3,7 @@ package simulatecmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -21,17 +22,21 @@ type name struct{ namespace, pod, container, kind string }
 type inventory struct {
 	probes  []api.ProbeStatus
 	specs   map[name]whatif.Thresholds
-	targets map[name]*api.Target // by namespace and pod
+	targets map[name]*api.Target         // by namespace and pod
+	labels  map[string]map[string]string // by NAMESPACE/POD
 }
 
 func gather(ctx context.Context, c *client.Client) (*inventory, error) {
-	all := &inventory{specs: make(map[name]whatif.Thresholds), targets: make(map[name]*api.Target)}
+	all := &inventory{specs: make(map[name]whatif.Thresholds), targets: make(map[name]*api.Target), labels: make(map[string]map[string]string)}
 	var err error
 	if all.probes, err = c.Probes(ctx, client.Filter{}); err != nil {
 		return nil, err
 	}
 	list, err := c.Targets(ctx, client.TargetFilter{})
 	if err != nil {
+		return nil, err
+	}
+	if err := all.addLabels(ctx, c, list.Items); err != nil {
 		return nil, err
 	}
 	for i := range all.probes {
@@ -45,6 +50,36 @@ func gather(ctx context.Context, c *client.Client) (*inventory, error) {
 		all.targets[name{namespace: t.Namespace, pod: t.Pod}] = t
 	}
 	return all, nil
+}
+
+// addLabels adds the present labels of pods, and of targets, which may have labels that their pods have not.
+func (all *inventory) addLabels(ctx context.Context, c *client.Client, targets []api.Target) error {
+	var pods struct {
+		Items []struct {
+			Metadata struct {
+				Namespace, Name string
+				Labels          map[string]string
+			}
+		}
+	}
+	if err := c.Pods(ctx, &pods); err != nil {
+		return err
+	}
+	add := func(pod string, labels map[string]string) {
+		if all.labels[pod] == nil {
+			all.labels[pod] = make(map[string]string)
+		}
+		maps.Copy(all.labels[pod], labels)
+	}
+	for _, p := range pods.Items {
+		add(p.Metadata.Namespace+"/"+p.Metadata.Name, p.Metadata.Labels)
+	}
+	for i := range targets {
+		if t := &targets[i]; t.Pod != "" {
+			add(t.Namespace+"/"+t.Pod, t.Labels)
+		}
+	}
+	return nil
 }
 
 // with returns the changes that the thresholds of a plan would have made of the results. Those of probes that are

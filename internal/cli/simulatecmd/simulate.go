@@ -158,7 +158,7 @@ func (s *simulation) run(ctx context.Context, c *client.Client) error {
 				o.failures++
 			}
 		}
-		o.messages = whatif.Messages(p.notify, o.changes, head.Until)
+		o.messages = whatif.Messages(p.notify, o.changes, head.Until, func(pod string) map[string]string { return known.labels[pod] })
 		all = append(all, o)
 	}
 	return s.write(&head, all)

@@ -29,9 +29,10 @@ func serve(t testing.TB, targets int, changes []api.StateChange) (server string)
 			Namespace: "targets", Pod: pod, Container: "target", Kind: "readiness", Handler: "tcp", Target: "tcp 127.0.0.1:80",
 			Spec: api.SpecStatus{Period: "10s", Timeout: "1s", SuccessThreshold: 1, FailureThreshold: 3},
 		})
-		list.Items = append(list.Items, api.Target{Group: "shop", Name: fmt.Sprint("127.0.0.1:", 1000+i), Address: fmt.Sprint("127.0.0.1:", 1000+i), Namespace: "targets", Pod: pod, State: "probed"})
+		list.Items = append(list.Items, api.Target{Group: "shop", Name: fmt.Sprint("127.0.0.1:", 1000+i), Address: fmt.Sprint("127.0.0.1:", 1000+i), Namespace: "targets", Pod: pod, State: "probed", Labels: map[string]string{"team": "shop team"}})
 	}
-	answers := map[string]any{"/api/v1/probes": probes, "/api/v1/targets": list}
+	answers := map[string]any{"/api/v1/probes": probes, "/api/v1/targets": list, "/api/v1/pods": json.RawMessage(`{"items": [
+		{"metadata": {"namespace": "targets", "name": "shop-0", "labels": {"stage": "prod"}}}, {"metadata": {"namespace": "targets", "name": "shop-1"}}]}`)}
 	if changes != nil {
 		answers["/api/v1/changes"] = api.StateChanges{Since: begin, Until: begin.Add(30 * 24 * time.Hour), Items: changes}
 	}
@@ -101,6 +102,7 @@ func TestSimulate(t *testing.T) {
 		{"comparison", []string{"--config", file(t, 9, ""), "--compare", file(t, 3, ""), "--server", agent}, 0, []string{`, 1 failure\n(.*\n)+.*, 2 failures\n`}},
 		{"outage", []string{"--config", file(t, 3, ""), "--server", empty, "--outage", "shop-*", "--lasts", "9h", "--messages"}, 0, []string{`\nops +4 +3 +2 +1 `, `\ntargets/shop-0/target/readiness +4\ntargets/shop-1/`}},
 		{"outage of an address", []string{"--config", file(t, 3, ""), "--server", empty, "--outage", "127.0.0.1:1001"}, 0, []string{`\nops +2 +1 +0 +1 `, `\nPROBE +IN MESSAGES\ntargets/shop-1/target/readiness +2\n$`}},
+		{"outage of probes with labels", []string{"--config", file(t, 3, ", match: [{labels: 'stage=prod,team'}]"), "--server", empty, "--outage", "shop-*"}, 0, []string{`\nops +2 +1 +0 +1 `, `\nPROBE +IN MESSAGES\ntargets/shop-0/target/readiness +2\n$`}},
 		{"outage of nothing", []string{"--config", file(t, 3, ""), "--server", empty, "--outage", "web-*"}, 1, []string{`--outage "web-\*": the agent has no such probe\n`}},
 		{"no history", []string{"--config", file(t, 3, ""), "--server", empty}, 1, []string{`the agent keeps no history: --state-dir is not set`}},
 		{"no file", []string{"--server", agent}, 64, []string{`--config is required: the prober.yaml to try\n`}},
