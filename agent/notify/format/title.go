@@ -183,7 +183,7 @@ func (m *Message) SetTitle() {
 		case n == 1 && len(probes) == 1:
 			parts = append(parts, probes[0].title(m.still()))
 		default:
-			parts = append(parts, fmt.Sprint(n, of, " ", m.verb(class, n), ": ", cmp.Or(m.causeTitle(), names(probes, n))))
+			parts = append(parts, fmt.Sprint(n, of, " ", m.verb(class, n))+cmp.Or(m.causeTitle(), ": "+names(probes, n)))
 		}
 	}
 	m.Title = strings.Join(parts, "; ")

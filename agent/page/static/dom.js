@@ -127,7 +127,7 @@ const SHAPES = {
   warning: [["path", { d: "M8 1.6 15 14H1Z", class: "fill" }], ["path", { d: "M8 6v4M8 11.8v.3", class: "mark" }]],
   failure: [["path", { d: "M5 1.5h6L14.5 5v6L11 14.5H5L1.5 11V5Z", class: "fill" }], ["path", { d: "m5.5 5.5 5 5m0-5-5 5", class: "mark" }]],
   paused: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M6.5 5.5v5M9.5 5.5v5", class: "ask" }]],
-  maintenance: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M5.5 10.5l5-5M5.5 5.5l1.6 1.6M8.9 8.9l1.6 1.6", class: "ask" }]],
+  maintenance: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M8 4.5V8l2.3 1.6", class: "ask" }]],
   unknown: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M6.3 6.4a1.7 1.7 0 1 1 2.5 1.5q-.8.5-.8 1.2M8 11.1v.3", class: "ask" }]],
 };
 
