@@ -43,7 +43,7 @@ const COLUMNS = [
   { title: "Down for", name: "since num", order: "down", by: downFor, down: true, make: (cell) => (r) => put(cell, downFor(r) ? span(downFor(r)) : "–") },
   { title: "Longest", name: "longest num", order: "longest", by: (r) => r.longestSeconds ?? 0, down: true, make: (cell) => (r) => put(cell, r.longestSeconds ? span(r.longestSeconds) : "–") },
   { title: "Unknown for", name: "address num", order: "unknown", by: (r) => r.seconds?.unknown ?? 0, down: true, make: (cell) => (r) => put(cell, r.seconds?.unknown ? span(r.seconds.unknown) : "–") },
-  { title: "By day", name: "strip", make: (cell) => {
+  { title: "Over time", name: "strip", make: (cell) => {
     const into = h("span.bars", { role: "img" });
     cell.append(into);
     let shown = "";

@@ -1,7 +1,7 @@
 // @ts-check
 // Pods, and the page of one pod: its containers, their restarts on a time axis, its probes and events.
 
-import { STATES, badge, fill, h, icon, labelLinks, link, linkOf, put, refill, said, section } from "./dom.js";
+import { STATES, badge, containerOf as nameOf, fill, h, icon, labelLinks, link, linkOf, put, refill, said, section } from "./dom.js";
 import { timeline } from "./draw.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
@@ -86,7 +86,7 @@ export function podView(route) {
   const [namespace = "", name = ""] = route.path;
   const labels = h("div");
   const head = h("div.head-state"), containers = h("div"), line_ = h("div"), probes = h("ul.items"), events = h("ul.events");
-  const lineSection = section("Restarts", line_), eventSection = section("Events", events), probeSection = section("Probes", probes);
+  const containerSection = section("Containers", containers), lineSection = section("Restarts", line_), eventSection = section("Events", events), probeSection = section("Probes", probes);
   let seen = "";
   function update() {
     const version = `${store.version.pods} ${store.version.states} ${store.version.events}`;
@@ -98,7 +98,8 @@ export function podView(route) {
     refill(labels, labelLinks(pod?.labels));
     const rows = [...store.probes.values()].filter((r) => r.p.namespace === namespace && r.p.pod === name).sort((a, b) => (a.name < b.name ? -1 : 1));
     probeSection.hidden = !rows.length;
-    refill(probes, ...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(r.p.container, 80)), h("span.kind", {}, ` ${r.p.kind} · `, said(r.p.target || r.p.handler, 200), ` · ${r.state}`)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.cause || r.p.last?.text || r.p.gate || "", 200))))));
+    refill(probes, ...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(nameOf(r.p) || r.p.target || r.p.handler, 200)), h("span.kind", {}, ` ${r.p.kind} · `, nameOf(r.p) ? said(r.p.target || r.p.handler, 200) : "", nameOf(r.p) ? " · " : "", r.state)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.cause || r.p.last?.text || r.p.gate || "", 200))))));
+    containerSection.hidden = !pod?.containers.some((/** @type {any} */ c) => nameOf({ container: c.name }));
     fill(containers, ...(pod?.containers ?? []).map(containerOf));
     showLine(pod, of);
     eventSection.hidden = !of.length;
@@ -124,7 +125,7 @@ export function podView(route) {
   return {
     title: line(name, 60), update,
     node: h("div.pod-view", {}, h("nav.crumbs", { "aria-label": "Path" }, h("a", { href: "#/pods" }, "Pods")), h("div.title", {}, h("h1", {}, said(`${namespace}/${name}`, 160)), head),
-      labels, section("Containers", containers), lineSection, probeSection, eventSection),
+      labels, containerSection, lineSection, probeSection, eventSection),
   };
 }
 

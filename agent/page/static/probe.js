@@ -3,7 +3,7 @@
 
 import { ask, act, Failed, pathOf, setToken, token, unanswered } from "./api.js";
 import { Entry, isEntry, names } from "./checks.js";
-import { badge, fill, h, icon, keep, labelLinks, link, put, quoted, refill, said, section } from "./dom.js";
+import { badge, containerOf, fill, h, icon, keep, labelLinks, link, put, quoted, refill, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
 import { Past } from "./past.js";
 import * as store from "./store.js";
@@ -37,7 +37,8 @@ export function probeView(route) {
   const cause = h("div"), causeSection = section("Cause", cause);
   const ticks = h("div.ticks"), ticksSection = section("Ticks", ticks);
   const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = new Past(of), entry = new Entry(of);
-  const heading = h("h1", {}, said(container, 80), " ", h("span", {}, said(kind, 20)));
+  const own = containerOf({ container });
+  const heading = h("h1", {}, said(own || pod, 80), " ", h("span", {}, said(kind, 20)));
   const chartSection = section("Latency", chart), metricsSection = section("Metrics", metrics);
   const actions = new Actions(of, () => refresh(true));
   let row = find(of), seen = "", asked = 0, running = false, closed = false, lastSummary = 0, timer = 0;
@@ -138,7 +139,7 @@ export function probeView(route) {
     actions.node, h("div.columns", {}, h("div", {}, entry.checks, entry.reports, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, chartSection, past.node, metricsSection)));
   agentSection.hidden = causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
   return {
-    title: `${line(pod, 40)} ${line(container, 40)} ${line(kind, 20)}`, node, update,
+    title: [line(pod, 40), line(own, 40), line(kind, 20)].filter(Boolean).join(" "), node, update,
     tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); entry.tick(); },
     close() { closed = true; past.close(); entry.close(); clearTimeout(timer); },
   };

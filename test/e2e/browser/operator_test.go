@@ -262,3 +262,15 @@ func TestAvailabilityWeighsKnownTime(t *testing.T) {
 	b.wait(row("billing/ledger db readiness") + `.querySelector(".bars").getAttribute("aria-label") === "1 of 30 days with incidents"`)
 	b.shot("availability-bars")
 }
+
+// TestTargetsHaveTheirNames opens the pages of a target and of its pod: neither is called "target".
+func TestTargetsHaveTheirNames(t *testing.T) {
+	f := startFake(t)
+	f.probe("shop", "sites-checkout", "target", "readiness", "http", "failure", 47*time.Minute, 0.1, "no")["target"] = "GET https://checkout.shop.example/healthz"
+	f.pod("shop", "sites-checkout", false, running("target", 0, day))
+	b := open(t, f.server.URL+"/#/probe/shop/sites-checkout/target/readiness", desktop)
+	b.wait(`document.querySelector("h1").innerText === "sites-checkout readiness" && document.title.includes("sites-checkout readiness · prober")`)
+	b.eval(`(location.hash = "#/pod/shop/sites-checkout", true)`, new(bool))
+	b.wait(`document.querySelector(".pod-view a.item b")?.innerText === "GET https://checkout.shop.example/healthz"`)
+	b.wait(`!document.querySelector("section[aria-label=Containers]").checkVisibility()`)
+}
