@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/api"
@@ -35,8 +33,7 @@ type podPlaces struct {
 
 type podPlace struct {
 	address string
-	group   string            // of targets
-	labels  map[string]string // others; read-only
+	labels  map[string]string // of the pod; read-only
 }
 
 func (p *podPlaces) changed(c pods.Change) {
@@ -49,16 +46,7 @@ func (p *podPlaces) changed(c pods.Change) {
 	if p.pods == nil {
 		p.pods = make(map[types.UID]podPlace)
 	}
-	p.pods[c.Pod.UID] = placeOf(c.Pod)
-}
-
-func placeOf(pod *v1.Pod) podPlace {
-	p := podPlace{pod.Status.PodIP, pod.Labels[targets.GroupLabel], pod.Labels}
-	if p.group != "" {
-		p.labels = maps.Clone(pod.Labels)
-		delete(p.labels, targets.GroupLabel)
-	}
-	return p
+	p.pods[c.Pod.UID] = podPlace{c.Pod.Status.PodIP, c.Pod.Labels}
 }
 
 func (p *podPlaces) of(uid string) podPlace {
@@ -111,7 +99,7 @@ func (a *Agent) incidentProbe(i *worker.Info) incidents.Probe {
 	return incidents.Probe{
 		Key:     incidents.Key{Namespace: i.Namespace, Pod: i.Pod, UID: i.PodUID, Container: i.Container, Kind: i.Kind},
 		Handler: i.Handler, Plugin: !declared.IsBuiltin(i.Handler) && !slices.Contains(ownHandlers, i.Handler), Target: a.manager.Target(keyOf(i)),
-		Address: place.address, Labels: place.labels, Group: place.group,
+		Address: place.address, Labels: place.labels, Group: place.labels[targets.GroupLabel],
 	}
 }
 
