@@ -12,7 +12,8 @@ import (
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
-// mistakes are wrong command lines, what their errors name, and command lines of their hints. FILES is a folder.
+// mistakes are wrong command lines, what their errors name, and command lines of their hints. FILES is a
+// folder.
 var mistakes = []struct{ line, names, hint string }{
 	// Lengths of pauses.
 	{"pause shop-cart 10m", `"10m": --for`, "prober pause shop-cart --for 10m"},
@@ -181,8 +182,8 @@ func TestMistakesHaveWorkingHints(t *testing.T) {
 	}
 }
 
-// accepted checks that prober accepts the flags and arguments of a command line. Commands of an agent run, and find that
-// it does not respond.
+// accepted checks that prober accepts the flags and arguments of a command line. Commands of an agent run,
+// and find that it does not respond.
 func accepted(t *testing.T, mistake, line, server string) {
 	t.Helper()
 	var args []string

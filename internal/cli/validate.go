@@ -85,7 +85,8 @@ var kindLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^(?:kind|\s*[{,]?\s*"kind")\s*:\s*["']?(AgentConfig|Plugin)\b`)
 })
 
-// kindOf returns the kind of a file that is not a manifest; "" for a manifest, and for a file that cannot be read.
+// kindOf returns the kind of a file that is not a manifest; "" for a manifest, and for a file that cannot be
+// read.
 func kindOf(path string) string {
 	data, err := regular.Read(path, maxFile)
 	if match := kindLine().FindSubmatch(data); err == nil && match != nil {

@@ -59,8 +59,8 @@ func trim(text string) string {
 	return text
 }
 
-// Before parses a time, such as "2026-01-02T15:04:05Z" or "2026-01-02", or a duration, for which it returns the time
-// before now.
+// Before parses a time, such as "2026-01-02T15:04:05Z" or "2026-01-02", or a duration, for which it returns
+// the time before now.
 func Before(text string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -80,9 +80,9 @@ var (
 	timeLayouts  = []string{"15:04", time.TimeOnly}
 )
 
-// Local parses what a user writes for a time: a duration, for which it returns the time before now; a time in RFC 3339;
-// or, in the time zone of now, a date, a date and a time, a time of this day, and the words "now", "today" and
-// "yesterday", after which a time may follow. A day without a time is its first moment.
+// Local parses what a user writes for a time: a duration, for which it returns the time before now; a time in
+// RFC 3339; or, in the time zone of now, a date, a date and a time, a time of this day, and the words "now",
+// "today" and "yesterday", after which a time may follow. A day without a time is its first moment.
 func Local(text string, now time.Time) (time.Time, error) {
 	if d, err := Parse(text); err == nil {
 		return now.Add(-d), nil

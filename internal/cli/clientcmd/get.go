@@ -186,8 +186,8 @@ func (g *getter) run(ctx context.Context, c *client.Client, s *selection, print 
 	return absent.exit()
 }
 
-// missing returns the errors of the names on the command line that no item has. For events, the name is the pod's; a
-// pod without events is not missing.
+// missing returns the errors of the names on the command line that no item has. For events, the name is the
+// pod's; a pod without events is not missing.
 func (g *getter) missing(ctx context.Context, c *client.Client, s *selection, items []item) *missing {
 	if g.of.name == "probes" {
 		return s.missing(ctx, c)

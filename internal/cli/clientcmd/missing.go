@@ -62,7 +62,8 @@ func (s *selection) missing(ctx context.Context, c *client.Client) *missing {
 	return m
 }
 
-// near makes the hint name the names that are similar to the absent ones. The command get of the resource lists all.
+// near makes the hint name the names that are similar to the absent ones. The command get of the resource
+// lists all.
 func (m *missing) near(absent, names []string, resource string) {
 	slices.Sort(names)
 	names = slices.Compact(names)

@@ -87,8 +87,8 @@ var kindWords = map[string]string{
 // objectWords are the words before a name that kubectl requires. Here, a single one is a name.
 var objectWords = []string{"pod", "pods", "po", "probe", "probes", "target", "targets", "endpoint", "endpoints"}
 
-// kindArg reads the kind that may follow the names, and returns the names. all means that flags select the probes
-// without a name.
+// kindArg reads the kind that may follow the names, and returns the names. all means that flags select the
+// probes without a name.
 func (s *selection) kindArg(cmd *cobra.Command, args []string, all bool) ([]string, error) {
 	for i, a := range args {
 		kind := cmp.Or(kindWords[strings.ToLower(a)], nearest.Name(a, []string{"liveness", "readiness", "startup"}))
@@ -200,8 +200,8 @@ func shapes(parts []string) (all []client.Filter) {
 	return all
 }
 
-// resolve determines the meanings of the names on the command line. A name has the interpretation whose objects
-// exist, or else names targets. If nothing exists, it has the first interpretation.
+// resolve determines the meanings of the names on the command line. A name has the interpretation whose
+// objects exist, or else names targets. If nothing exists, it has the first interpretation.
 func (s *selection) resolve(ctx context.Context, c *client.Client) error {
 	if len(s.words) == 0 || s.resolved {
 		return nil

@@ -172,8 +172,8 @@ func (r *reporter) firstReading(w *probeName, get func(client.ReportFilter) (boo
 	return found, err
 }
 
-// forEachProbe is like forEachFilter. It lists all probes that have a history, and calls get for each one that the
-// names and labels select.
+// forEachProbe is like forEachFilter. It lists all probes that have a history, and calls get for each one
+// that the names and labels select.
 func (r *reporter) forEachProbe(ctx context.Context, c *client.Client, get func(client.ReportFilter) (bool, error)) (missing []string, err error) {
 	base := r.filter
 	base.Incidents = false

@@ -277,8 +277,8 @@ func endpointItem(e *api.Endpoint) item {
 	}
 }
 
-// fetchEndpoint returns the endpoint or the push of a probe that has changed; nil for other probes, and for an endpoint
-// that the flags do not select.
+// fetchEndpoint returns the endpoint or the push of a probe that has changed; nil for other probes, and for
+// an endpoint that the flags do not select.
 func fetchEndpoint(ctx context.Context, c *client.Client, s *selection, data []byte) (*item, error) {
 	changed, err := decodeProbe(data)
 	if err != nil {

@@ -130,8 +130,8 @@ func (s *selection) probes(ctx context.Context, c *client.Client) ([]api.ProbeSt
 	return slices.DeleteFunc(probes, func(p api.ProbeStatus) bool { return !s.hasPod(p.Namespace, p.Pod) || !s.namesProbe(&p) }), nil
 }
 
-// request returns the filter of a request for the probes of s, which are all or a part of its response. It reports
-// false if s selects none.
+// request returns the filter of a request for the probes of s, which are all or a part of its response. It
+// reports false if s selects none.
 func (s *selection) request() (client.Filter, bool) {
 	if len(s.words) == 0 {
 		return s.Filter, true
@@ -155,8 +155,8 @@ func (s *selection) selects(i *item) bool {
 	return s.hasPod(i.namespace, i.pod) && s.selectsName(append(i.also, i.pod)...)
 }
 
-// someProbes returns the probes that a command's arguments name, and the names that no probe has. It returns an
-// error if there are no probes.
+// someProbes returns the probes that a command's arguments name, and the names that no probe has. It returns
+// an error if there are no probes.
 func someProbes(ctx context.Context, c *client.Client, s *selection) ([]api.ProbeStatus, *missing, error) {
 	probes, err := s.probes(ctx, c)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 // busyAfter is the time after which [Env.Busy] shows its line.
 const busyAfter = 200 * time.Millisecond
 
-// Busy shows a line on stderr while an operation is slow, such as the first compilation of a plugin, if stderr is a
-// terminal. stop removes the line. Nothing else may write to stderr before it returns.
+// Busy shows a line on stderr while an operation is slow, such as the first compilation of a plugin, if
+// stderr is a terminal. stop removes the line. Nothing else may write to stderr before it returns.
 func (env *Env) Busy(text string) (stop func()) {
 	if !IsTerminal(env.Stderr) {
 		return func() {}

@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 )
 
-// Line returns a command line of cmd for a hint: args, and the flags that the user has set. changes are pairs of a
-// flag and its value in the hint; the value "" omits the flag.
+// Line returns a command line of cmd for a hint: args, and the flags that the user has set. changes are pairs
+// of a flag and its value in the hint; the value "" omits the flag.
 func Line(cmd *cobra.Command, args []string, changes ...string) string {
 	words := append(strings.Fields(cmd.CommandPath()), args...)
 	var changed []string

@@ -14,8 +14,8 @@ import (
 // maxSuggestions is the maximum number of command lines in a hint.
 const maxSuggestions = 3
 
-// Unknown returns the error of a word that is not a subcommand of cmd, before the arguments rest. Its hint has the
-// command lines that the user may mean.
+// Unknown returns the error of a word that is not a subcommand of cmd, before the arguments rest. Its hint
+// has the command lines that the user may mean.
 func Unknown(cmd *cobra.Command, word string, rest ...string) error {
 	names := Names(cmd)
 	hint := "known: " + strings.Join(names, ", ")
@@ -42,8 +42,8 @@ func Unknown(cmd *cobra.Command, word string, rest ...string) error {
 	return Usage(hint, "%s: unknown command %q", cmd.CommandPath(), word)
 }
 
-// candidates returns the commands that a user may mean by a word in place of a subcommand of cmd: the nearest name; or
-// commands anywhere that have the name or suggest themselves for it, or whose argument it is.
+// candidates returns the commands that a user may mean by a word in place of a subcommand of cmd: the nearest
+// name; or commands anywhere that have the name or suggest themselves for it, or whose argument it is.
 func candidates(cmd *cobra.Command, word string, rest []string) (found []*cobra.Command) {
 	if near := nearest.Name(word, Names(cmd)); near != "" {
 		i := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == near })
@@ -63,7 +63,8 @@ func candidates(cmd *cobra.Command, word string, rest []string) (found []*cobra.
 	return found
 }
 
-// typed returns the command lines for words of kubectl that name subcommands, such as pods,events and pod/shop.
+// typed returns the command lines for words of kubectl that name subcommands, such as pods,events and
+// pod/shop.
 func typed(cmd *cobra.Command, word string, rest []string) (lines []string) {
 	for part := range strings.SplitSeq(word, ",") {
 		kind, name, ok := strings.Cut(part, "/")
@@ -129,8 +130,8 @@ func fits(c *cobra.Command, rest []string) bool {
 	return takes(c, rest[0])
 }
 
-// withArgs returns a command line with the user's arguments, or without them if the command does not take them. If
-// an argument is missing, it is the command's first example.
+// withArgs returns a command line with the user's arguments, or without them if the command does not take
+// them. If an argument is missing, it is the command's first example.
 func withArgs(c *cobra.Command, args []string) string {
 	if c.HasSubCommands() {
 		args = nil
@@ -147,7 +148,8 @@ func withArgs(c *cobra.Command, args []string) string {
 	return Quote(append(strings.Fields(c.CommandPath()), args...))
 }
 
-// FirstExample returns the first command line of the help's examples; the path of the command if there are none.
+// FirstExample returns the first command line of the help's examples; the path of the command if there are
+// none.
 func FirstExample(c *cobra.Command) string {
 	first, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
 	if _, line, ok := strings.Cut(first, "| "); ok {

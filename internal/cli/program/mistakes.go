@@ -17,8 +17,8 @@ import (
 	"github.com/daeace23/prober/internal/nearest"
 )
 
-// flagError returns the error of a wrong flag of cmd, with a hint. A word in place of a subcommand is the error if cmd
-// has only subcommands, and the flags may belong to the command that the user means.
+// flagError returns the error of a wrong flag of cmd, with a hint. A word in place of a subcommand is the
+// error if cmd has only subcommands, and the flags may belong to the command that the user means.
 func flagError(env *command.Env, cmd *cobra.Command, err error) error {
 	if rest := after(cmd, env.Args); cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		return command.Unknown(cmd, rest[0], rest[1:]...)
@@ -69,8 +69,8 @@ func correction(cmd *cobra.Command, err error, args []string) (text string, corr
 	return "", nil
 }
 
-// flagWords are the flags that users of other programs may mean: by their name or letter, the flags, or a flag
-// with a value.
+// flagWords are the flags that users of other programs may mean: by their name or letter, the flags, or a
+// flag with a value.
 var flagWords = map[string][]string{
 	"label": {"selector"}, "labels": {"selector"}, "duration": {"for", "timeout"}, "time": {"for"}, "until": {"for"}, "expires": {"for"},
 	"comment": {"reason"}, "message": {"reason"}, "format": {"output"}, "follow": {"watch"}, "f": {"watch", "filename"}, "live": {"watch"},
@@ -153,7 +153,8 @@ var valueWords = map[string][]string{
 	"removed": {"gone"}, "active": {"probed"}, "verbose": {"debug"}, "warning": {"warn"}, "trace": {"debug"},
 }
 
-// wordFor returns the value that a user may mean by a wrong value of a flag, and a text before the command line.
+// wordFor returns the value that a user may mean by a wrong value of a flag, and a text before the command
+// line.
 func wordFor(f *pflag.Flag, value string) (text, word string) {
 	lower := strings.ToLower(value)
 	switch f.Value.Type() {
@@ -190,8 +191,8 @@ var quantity = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(\d{1,5})\s*(s|sec|secs|second|seconds|m|min|mins|minute|minutes|h|hr|hrs|hour|hours|d|day|days|w|week|weeks|)$`)
 })
 
-// durationFor returns the duration that a user may mean by a text such as 10, 2d and "5 min"; 10m if it is unknown.
-// Timeouts are in seconds.
+// durationFor returns the duration that a user may mean by a text such as 10, 2d and "5 min"; 10m if it is
+// unknown. Timeouts are in seconds.
 func durationFor(f *pflag.Flag, text string) string {
 	match := quantity().FindStringSubmatch(text)
 	if match == nil {

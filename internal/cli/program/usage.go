@@ -66,7 +66,8 @@ func indented(line string) string {
 	return "  " + strings.ReplaceAll(fill(line, helpWidth-6), "\n", "\n      ")
 }
 
-// fill breaks the lines of each paragraph of a text again, at most at width columns. Indented lines stay as they are.
+// fill breaks the lines of each paragraph of a text again, at most at width columns. Indented lines stay as
+// they are.
 func fill(text string, width int) string {
 	var lines []string
 	open := false // whether the last line may grow

@@ -138,7 +138,8 @@ func (m *Model) Apply(changes []Change, link Link, now time.Time) {
 	}
 }
 
-// apply applies a change. It reports whether a row was added or removed, and whether its place may have changed.
+// apply applies a change. It reports whether a row was added or removed, and whether its place may have
+// changed.
 func (m *Model) apply(c *Change) (member, moved bool) {
 	key := id(&c.Probe)
 	r, known := m.rows[key]

@@ -212,8 +212,8 @@ func (m *Model) name(r *row) string {
 	return name
 }
 
-// message returns the reason for which a probe makes no attempts, or the message of the last attempt. layout and zone are
-// for the end of a pause.
+// message returns the reason for which a probe makes no attempts, or the message of the last attempt. layout
+// and zone are for the end of a pause.
 func message(p *api.ProbeStatus, layout string, zone *time.Location) string {
 	switch {
 	case p.Paused, p.Gate != "":
