@@ -81,9 +81,9 @@ func (a *Agent) throttled(next http.Handler) http.Handler {
 // action is a request that changes something.
 type action struct {
 	name   string // one of [metrics.Actions]; "" for a request that only reads
-	object string // the probe as NAMESPACE/POD/CONTAINER/KIND, the plugin, or the receiver
+	object string // the probe as NAMESPACE/POD/CONTAINER/KIND, the plugin, the receiver, or the maintenance window
 	by     access.Caller
-	detail string // duration and reason of a pause; "" for none
+	detail string // duration and reason of a pause or a maintenance window; "" for none
 }
 
 // actionKey is the context key of an allowed action, an *action.
@@ -102,11 +102,18 @@ var probeActions = []string{"force", "pause", "resume", "trigger"}
 
 // actionOf returns the action that r requests.
 func actionOf(r *http.Request) action {
+	name, isWindow := strings.CutPrefix(r.URL.Path, "/api/v1/maintenance/")
+	if isWindow && r.Method == http.MethodDelete {
+		return action{name: "end_maintenance", object: name}
+	}
 	if r.Method != http.MethodPost {
 		return action{}
 	}
 	if r.URL.Path == "/-/reload" {
 		return action{name: "reload"}
+	}
+	if r.URL.Path == "/api/v1/maintenance" {
+		return action{name: "maintain"}
 	}
 	dir, name := path.Split(r.URL.Path)
 	if plugin, ok := strings.CutPrefix(dir, "/api/v1/plugins/"); ok && name == "promote" {
@@ -153,6 +160,7 @@ func actionResult(status int) string {
 var doneReasons = map[string]string{
 	"trigger": "ProbeTriggered", "pause": "ProbePaused", "force": "ProbeForced", "resume": "ProbeResumed",
 	"promote": "PluginPromoted", "reload": "Reloaded", "test": "NotificationTested",
+	"maintain": "MaintenanceAdded", "end_maintenance": "MaintenanceRemoved",
 }
 
 // recordAction logs and counts an allowed action, and adds an event.

@@ -23,6 +23,7 @@ import (
 	"github.com/daeace23/prober/agent/hostwatch"
 	"github.com/daeace23/prober/agent/incidents"
 	"github.com/daeace23/prober/agent/logs"
+	"github.com/daeace23/prober/agent/maintenance"
 	"github.com/daeace23/prober/agent/notify"
 	"github.com/daeace23/prober/agent/otlp"
 	"github.com/daeace23/prober/agent/pauses"
@@ -147,6 +148,7 @@ type Agent struct {
 	events      *events.Log
 	hub         *stream.Hub
 	pauses      *pauses.Table
+	maintenance *maintenance.Table
 	exporter    *otlp.Exporter
 	states      *states.Tracker
 	notifier    *notify.Notifier
@@ -238,6 +240,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		Metrics: a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}), Version: a.cfg.Version, Log: a.log,
 	})
 	a.notifier = notify.New(a.notifications())
+	a.openMaintenance()
 	if err = a.loadAndCheck(ctx, handlers); err != nil {
 		return err
 	}
@@ -259,7 +262,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	a.states = states.New(append(readers, a.notifier, a.endpoints, a.incidents)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
-	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, observers...)
+	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history comes before the maintenance
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source.Status, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
 		Observers: observers, RestartGrace: a.source.RestartGrace,
@@ -273,7 +276,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
 		a.metrics.RegisterReload(a.registry, a.reloading), agentmetrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
 		metrics.RegisterPauses(a.registry, a.paused), agentmetrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(), a.registerNode(),
-		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts), a.registerChecks(),
+		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts), a.registerChecks(), a.registerMaintenance(),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
@@ -372,6 +375,7 @@ func (a *Agent) end(cause error) error {
 	a.log.Info("stopping pods", "cause", cause.Error())
 	a.states.Stop()
 	a.pauses.Close() // keeps the file as it is
+	a.maintenance.Close()
 	if a.history != nil {
 		a.history.End()
 	}
@@ -426,6 +430,9 @@ func (a *Agent) close() {
 	a.retry.Stop()
 	if a.pauses != nil {
 		a.pauses.Close()
+	}
+	if a.maintenance != nil {
+		a.maintenance.Close()
 	}
 	a.host.Stop()
 	a.stdout.Close()

@@ -166,6 +166,8 @@ func (l *life) step(random *rand.Rand, p *api.ProbeStatus) {
 	case p.Paused:
 	case random.IntN(6) == 0:
 		l.act(p, "pause")
+	case random.IntN(6) == 0:
+		l.turnWindow(p)
 	case random.IntN(5) == 0 && p.Kind == "readiness":
 		l.act(p, "force?state="+[]string{"up", "down", "drained"}[random.IntN(3)]+"&for=1h&reason=drill")
 		l.settleForced(p.Pod)
@@ -187,6 +189,24 @@ func (l *life) step(random *rand.Rand, p *api.ProbeStatus) {
 	}
 }
 
+// turnWindow begins a maintenance window of a probe's pod, or ends it, and waits until the agent has passed it on.
+func (l *life) turnWindow(p *api.ProbeStatus) {
+	l.t.Helper()
+	const path = "/api/v1/maintenance"
+	var status int
+	var body string
+	began := p.Maintenance == nil
+	if began {
+		status, body = l.overLocal("POST", path, fmt.Sprintf(`{"name":%q,"for":"1h","match":[{"pod":%[1]q}]}`, p.Pod))
+	} else {
+		status, body = l.overLocal("DELETE", path+"/"+p.Pod, "")
+	}
+	if status != http.StatusOK {
+		l.t.Fatalf("window of %s: %d %s", p.Pod, status, body)
+	}
+	awaitEvent(l.t, l.events, "probe", "window of "+p.Pod, func(s *api.ProbeStatus) bool { return s.Pod == p.Pod && (s.Maintenance != nil) == began })
+}
+
 // counts has the number of probes by state, without zeros.
 type counts map[string]int
 
@@ -201,8 +221,11 @@ func (l *life) summaries(probes int) counts {
 	l.t.Helper()
 	all := make(counts)
 	for _, p := range l.streamed("summary", probes) {
-		if p.Paused {
+		switch {
+		case p.Paused:
 			p.State = "paused"
+		case p.Maintenance != nil:
+			p.State = "maintenance"
 		}
 		all.add(p.State, 1)
 	}
@@ -225,9 +248,16 @@ func (l *life) scraped() counts {
 		paused[pod.FindStringSubmatch(line)[1]] = true // probes that a manifest pauses only have the gate
 	}
 	all.add("paused", len(paused))
+	maintained := make(map[string]bool)
+	for _, line := range l.series("prober_probe_maintenance{") {
+		if name := pod.FindStringSubmatch(line)[1]; !paused[name] {
+			maintained[name] = true
+		}
+	}
+	all.add("maintenance", len(maintained))
 	state := regexp.MustCompile(`state="([a-z]*)"} 1$`)
 	for _, line := range l.series("prober_probe_state{") {
-		if is := state.FindStringSubmatch(line); is != nil && !paused[pod.FindStringSubmatch(line)[1]] {
+		if is := state.FindStringSubmatch(line); is != nil && !paused[pod.FindStringSubmatch(line)[1]] && !maintained[pod.FindStringSubmatch(line)[1]] {
 			all.add(is[1], 1)
 		}
 	}
@@ -251,14 +281,20 @@ func (l *life) printed() counts {
 	return all
 }
 
-// checkAlerts checks that notifications have the states of probes that are not well.
+// checkAlerts checks that notifications have the states of probes that are not well, and which of them are in
+// maintenance.
 func (l *life) checkAlerts(items []api.ProbeStatus) error {
 	var list api.NotificationList
 	l.get("/api/v1/notifications", &list)
-	alerts := make(map[string]string)
+	alerts, withheld := make(map[string]string), make(map[string]bool)
 	for _, a := range list.Items[0].Alerts {
 		if a.State != "success" {
-			alerts[a.Pod] = a.State
+			alerts[a.Pod], withheld[a.Pod] = a.State, a.Maintenance
+		}
+	}
+	for i := range items {
+		if p := &items[i]; alerts[p.Pod] != "" && !l.again[p.Pod] && withheld[p.Pod] != (p.Maintenance != nil) {
+			return fmt.Errorf("%s is in maintenance: %t, the alert: %t", p.Pod, p.Maintenance != nil, withheld[p.Pod])
 		}
 	}
 	for i := range items {
@@ -306,7 +342,7 @@ func (l *life) await(check func([]api.ProbeStatus) error, items []api.ProbeStatu
 
 func sameStates(a, b []api.ProbeStatus) bool {
 	return slices.EqualFunc(a, b, func(x, y api.ProbeStatus) bool {
-		return x.Pod == y.Pod && x.State == y.State && x.Paused == y.Paused && x.StateSince.Equal(y.StateSince)
+		return x.Pod == y.Pod && x.State == y.State && x.Paused == y.Paused && (x.Maintenance == nil) == (y.Maintenance == nil) && x.StateSince.Equal(y.StateSince)
 	})
 }
 
@@ -336,11 +372,7 @@ func (l *life) agree(when string) {
 func (l *life) differences(items []api.ProbeStatus) (all []string) {
 	want := make(counts)
 	for i := range items {
-		word := items[i].State
-		if items[i].Paused {
-			word = "paused"
-		}
-		want.add(word, 1)
+		want.add(items[i].Counted(), 1)
 	}
 	compare := func(who string, got counts) {
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -369,10 +401,7 @@ func (l *life) differences(items []api.ProbeStatus) (all []string) {
 	p := &items[l.steps%len(items)] // one probe per step
 	_, explained, _ := clitest.Run(nil, "explain", p.Pod, "--server", l.url)
 	_, described, _ := clitest.Run(nil, "describe", p.Pod, "--server", l.url)
-	word := p.State
-	if p.Paused {
-		word = p.Word()
-	}
+	word := p.Word()
 	if !strings.Contains(explained, "): "+word+"\n") || !regexp.MustCompile(`State: +`+p.State+`\b`).MatchString(described) {
 		all = append(all, fmt.Sprintf("%s is %s:\n%s\n%s", p.Pod, word, explained, described))
 	}

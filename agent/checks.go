@@ -83,20 +83,20 @@ func stateWords() (words []string) {
 func (a *Agent) allEndpoints() iter.Seq[*api.Endpoint] {
 	return func(yield func(*api.Endpoint) bool) {
 		for c := range a.endpoints.Configs() {
-			now := a.stateOfCheck(c.Namespace, c.Name, pods.EndpointHandler)
+			now, maintenance := a.stateOfCheck(c.Namespace, c.Name, pods.EndpointHandler)
 			e := &api.Endpoint{
 				Namespace: c.Namespace, Name: c.Name, Type: api.TypeEndpoint, DependsOn: namesOf(c.DependsOn),
-				CurrentState: apiState(now), Forced: pauses.Word(now.Forced),
+				CurrentState: apiState(now), Forced: pauses.Word(now.Forced), Maintenance: maintenance,
 			}
 			if !yield(e) {
 				return
 			}
 		}
 		for s := range a.pushes.All() {
-			now := a.stateOfCheck(s.Config.Namespace, s.Config.Name, pods.PushHandler)
+			now, maintenance := a.stateOfCheck(s.Config.Namespace, s.Config.Name, pods.PushHandler)
 			e := &api.Endpoint{
 				Namespace: s.Config.Namespace, Name: s.Config.Name, Type: api.TypePush, DependsOn: namesOf(s.Config.DependsOn),
-				CurrentState: apiState(now), Forced: pauses.Word(now.Forced),
+				CurrentState: apiState(now), Forced: pauses.Word(now.Forced), Maintenance: maintenance,
 				Push: &api.PushStatus{LastReport: s.Push.Report.UTC(), Started: s.Push.Started.UTC(), Due: s.Next.UTC(), Message: s.Message},
 			}
 			if !yield(e) {
@@ -178,12 +178,12 @@ func (a *Agent) countChecks() iter.Seq[agentmetrics.EndpointCounts] {
 	}
 }
 
-// stateOfCheck returns the state of the probe of a push or an endpoint.
-func (a *Agent) stateOfCheck(namespace, name, container string) states.Status {
+// stateOfCheck returns the state and the maintenance of the probe of a push or an endpoint.
+func (a *Agent) stateOfCheck(namespace, name, container string) (states.Status, *api.Maintenance) {
 	for _, info := range a.selectProbes(name, exactly(namespace, name, container, probe.Readiness.String())) {
-		return a.states.Of(info.PodUID, info.Container, info.Kind)
+		return a.states.Of(info.PodUID, info.Container, info.Kind), a.maintenanceOf(keyOf(&info))
 	}
-	return states.Status{}
+	return states.Status{}, nil
 }
 
 func apiState(s states.Status) api.CurrentState {

@@ -47,6 +47,7 @@ func (a *Agent) apiStatus(s *manager.ProbeStatus) api.ProbeStatus {
 	for i := range s.History {
 		p.History[i] = apiTick(&s.History[i])
 	}
+	p.Maintenance = a.maintenanceOf(s.Key())
 	if s.Paused {
 		p.Pause = a.pauses.Of(s.Key())
 	}
@@ -118,16 +119,16 @@ func (a *Agent) apiExplanation(x *manager.Explanation) api.Explanation {
 // maxPartCause is the maximum length of [api.IncidentPart].Cause in bytes.
 const maxPartCause = 200
 
-// apiIncident converts n to its API type.
-func apiIncident(n *incidents.Incident) api.IncidentStatus {
+// apiIncident converts n to its API type, with at most most parts.
+func apiIncident(n *incidents.Incident, most int) api.IncidentStatus {
 	shown := api.IncidentStatus{
 		ID: n.ID, State: api.IncidentOpen, Cause: n.Cause, Start: n.Start, End: n.End, Failing: n.Failing, Probes: max(n.Peak, len(n.Parts)),
-		First: apiPart(&n.First), Parts: make([]api.IncidentPart, len(n.Parts)),
+		First: apiPart(&n.First), Parts: make([]api.IncidentPart, min(len(n.Parts), most)),
 	}
 	if !n.End.IsZero() {
 		shown.State = api.IncidentEnded
 	}
-	for i := range n.Parts {
+	for i := range shown.Parts {
 		shown.Parts[i] = apiPart(&n.Parts[i])
 	}
 	return shown

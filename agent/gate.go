@@ -95,6 +95,7 @@ func (a *Agent) configured(c *config.Agent) error {
 	if a.offline == nil {
 		a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
 		a.notifier.Set(a.cfg.ConfigFile, c.Notify)
+		a.maintenance.Set(c.Maintenance)
 		a.judge.Set(a.dependencies(c))
 		if a.cfg.Configured != nil {
 			a.cfg.Configured(c)

@@ -1,13 +1,15 @@
 package agent
 
 import (
+	"cmp"
+	"fmt"
 	"iter"
-	"maps"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/api"
@@ -31,8 +33,7 @@ type podPlaces struct {
 
 type podPlace struct {
 	address string
-	group   string            // of targets
-	labels  map[string]string // others; read-only
+	labels  map[string]string // of the pod; read-only
 }
 
 func (p *podPlaces) changed(c pods.Change) {
@@ -45,16 +46,7 @@ func (p *podPlaces) changed(c pods.Change) {
 	if p.pods == nil {
 		p.pods = make(map[types.UID]podPlace)
 	}
-	p.pods[c.Pod.UID] = placeOf(c.Pod)
-}
-
-func placeOf(pod *v1.Pod) podPlace {
-	p := podPlace{pod.Status.PodIP, pod.Labels[targets.GroupLabel], pod.Labels}
-	if p.group != "" {
-		p.labels = maps.Clone(pod.Labels)
-		delete(p.labels, targets.GroupLabel)
-	}
-	return p
+	p.pods[c.Pod.UID] = podPlace{c.Pod.Status.PodIP, c.Pod.Labels}
 }
 
 func (p *podPlaces) of(uid string) podPlace {
@@ -107,7 +99,7 @@ func (a *Agent) incidentProbe(i *worker.Info) incidents.Probe {
 	return incidents.Probe{
 		Key:     incidents.Key{Namespace: i.Namespace, Pod: i.Pod, UID: i.PodUID, Container: i.Container, Kind: i.Kind},
 		Handler: i.Handler, Plugin: !declared.IsBuiltin(i.Handler) && !slices.Contains(ownHandlers, i.Handler), Target: a.manager.Target(keyOf(i)),
-		Address: place.address, Labels: place.labels, Group: place.group,
+		Address: place.address, Labels: place.labels, Group: place.labels[targets.GroupLabel],
 	}
 }
 
@@ -132,13 +124,14 @@ func (a *Agent) addDependencies(p *incidents.Probe) {
 func (a *Agent) serveIncidents(w http.ResponseWriter, r *http.Request) {
 	q := query{filters: make(map[string]string)}
 	for name, values := range r.URL.Query() {
-		if name != "namespace" && name != "state" {
-			reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; known: namespace, state", name)
+		if !slices.Contains([]string{"namespace", "parts", "state"}, name) {
+			reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; known: namespace, parts, state", name)
 			return
 		}
 		q.filters[name] = values[0]
 	}
-	if err := q.oneOf("state", []string{api.IncidentOpen, api.IncidentEnded}); err != nil {
+	most, err := partsLimit(q.filters["parts"])
+	if err := cmp.Or(err, q.oneOf("state", []string{api.IncidentOpen, api.IncidentEnded})); err != nil {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
@@ -147,10 +140,27 @@ func (a *Agent) serveIncidents(w http.ResponseWriter, r *http.Request) {
 		items = append(items, pageItem[*incidents.Incident]{value: n})
 	}
 	writeList(w, struct{}{}, items, func(n *incidents.Incident) (any, bool) {
-		all := apiIncident(n)
+		converted := most
+		if q.filters["namespace"] != "" {
+			converted = math.MaxInt // parts of other namespaces do not count
+		}
+		all := apiIncident(n, converted)
 		s, ok := all.Only(func(p *api.IncidentPart) bool { return q.matches("namespace", p.Namespace) })
+		s.Parts = s.Parts[:min(len(s.Parts), most)]
 		return &s, ok && q.matches("state", s.State)
 	})
+}
+
+// partsLimit returns the limit of parts that text requests; "" is no limit.
+func partsLimit(text string) (int, error) {
+	if text == "" {
+		return math.MaxInt, nil
+	}
+	most, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("parts %q must be an integer, at least 0", text)
+	}
+	return int(most), nil
 }
 
 // serveIncident responds with one incident.
@@ -161,7 +171,7 @@ func (a *Agent) serveIncident(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, n := range a.incidents.Log().All() {
 		if n.ID == r.PathValue("id") {
-			reply.JSON(w, apiIncident(n))
+			reply.JSON(w, apiIncident(n, math.MaxInt))
 			return
 		}
 	}

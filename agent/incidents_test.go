@@ -45,10 +45,12 @@ func TestIncidents(t *testing.T) {
 		text   string
 	}{
 		"/api/v1/incidents?namespace=other&state=open": {200, `"pod":"cart"`},
+		"/api/v1/incidents?parts=0":                    {200, `"parts":[]`},
+		"/api/v1/incidents?parts=-1":                   {400, `parts \"-1\" must be an integer, at least 0`},
 		"/api/v1/incidents?namespace=none":             {200, `"items":[]`},
 		"/api/v1/incidents?state=ended":                {200, `"items":[]`},
 		"/api/v1/incidents?state=new":                  {400, `unknown state \"new\"; known: ended, open`},
-		"/api/v1/incidents?limit=1":                    {400, `unknown parameter \"limit\"; known: namespace, state`},
+		"/api/v1/incidents?limit=1":                    {400, `unknown parameter \"limit\"; known: namespace, parts, state`},
 		"/api/v1/incidents/" + open.ID:                 {200, `"id":"` + open.ID + `"`},
 		"/api/v1/incidents/" + open.ID + "?state=open": {400, `no parameters are known`},
 		"/api/v1/incidents/none":                       {404, `there is no incident \"none\"`},
@@ -68,7 +70,9 @@ func TestIncidents(t *testing.T) {
 	if status, body := r.do("POST", "/api/v1/probes/other/cart/web/readiness/pause"); status != http.StatusOK {
 		t.Fatalf("pause: %d %s", status, body)
 	}
-	r.awaitIncidents("smaller", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].ID == open.ID && all[0].Failing == 1 })
+	r.awaitIncidents("smaller", func(all []api.IncidentStatus) bool {
+		return len(all) == 1 && all[0].ID == open.ID && all[0].Failing == 1
+	})
 	target.status.Store(http.StatusOK)
 	ended := r.awaitIncidents("ended", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].State == api.IncidentEnded })[0]
 	if ended.ID != open.ID || !ended.Start.Equal(open.Start) || ended.End.Before(open.Start) || ended.Probes != 2 || ended.Failing != 0 {

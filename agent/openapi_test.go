@@ -145,6 +145,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"GET", one, "/api/v1/probes/default/shop/web/liveness", 404}, {"GET", one + "/explain", "/api/v1/probes/default/shop/web/liveness/explain", 404}, {"GET", one + "/history", name(one) + "/history", 404}, {"GET", "/api/v1/report", "/api/v1/report", 404}, {"POST", one + "/pause", name(one) + "/pause?for=x", 400},
 		{"POST", one + "/trigger", "/api/v1/probes/default/shop/db/liveness/trigger", 404},
 		{"POST", "/api/v1/plugins/{name}/promote", "/api/v1/plugins/demo/promote", 404},
+		{method: "GET", path: "/api/v1/maintenance"}, {"POST", "/api/v1/maintenance", "/api/v1/maintenance", 400}, {"DELETE", "/api/v1/maintenance/{name}", "/api/v1/maintenance/x", 401},
 	} {
 		asked := name(c.asked)
 		if asked == "" {

@@ -123,6 +123,9 @@ func (a *Agent) routes() []route {
 		{"POST /api/v1/plugins/{name}/promote", a.servePromote},
 		{"GET /api/v1/notifications", a.notifier.ServeStatus},
 		{"POST /api/v1/notifications/{receiver}/test", withoutWriteTimeout(a.notifier.ServeTest)},
+		{"GET /api/v1/maintenance", a.serveMaintenance},
+		{"POST /api/v1/maintenance", a.serveStartMaintenance},
+		{"DELETE /api/v1/maintenance/{name}", a.serveEndMaintenance},
 		{"POST /-/reload", withoutWriteTimeout(a.serveReload)},
 		{"GET " + access.ScrapePath, a.shares(maxScrapes, slotWait, "too many scrapes are under way").Limit(blackbox.NewServer(blackbox.Config{
 			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
@@ -157,7 +160,7 @@ GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   the reason for its re
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/changes              changes of the states of probes, with --state-dir; ?since= until= namespace= pod= container= kind=
-GET  /api/v1/incidents            failing probes, grouped by what they share, with /ID for one; ?namespace= state=
+GET  /api/v1/incidents            failing probes, grouped by what they share, with /ID for one; ?namespace= state= parts=
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
 GET  /api/v1/endpoints            endpoints of prober.yaml with their checks, and pushes; ?namespace= name= type= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
@@ -165,6 +168,7 @@ GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= re
 GET  /api/v1/stream               server-sent events: probe, pod, event; ?view=summary
 GET  /api/v1/agent                version, and problems of the agent
 GET  /api/v1/plugins              versions, generations, errors, shadows
+GET  /api/v1/maintenance          maintenance windows
 GET  /api/v1/notifications        receivers of notifications, and their status
 GET  /openapi.json                describes all of this
 GET  /metrics                     for Prometheus
@@ -173,6 +177,8 @@ GET  /healthz /livez /readyz      each with ?verbose
 
 Over the unix socket of --socket, or with the token of --token-file:
 POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=), force (?state= for= reason=) or resume one
+POST /api/v1/maintenance          start a maintenance window, in JSON: name, match, from, until, for, reason, uptime
+DELETE /api/v1/maintenance/NAME   end it
 POST /api/v1/plugins/NAME/promote replace a plugin by its shadow
 POST /api/v1/notifications/RECEIVER/test                   send a test message to a receiver
 POST /api/v1/push/NAME            a report to a push; ?result= message= started=

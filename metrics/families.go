@@ -34,7 +34,7 @@ var groups = []struct {
 	families []*family.Described
 }{
 	{"Probes", []*family.Described{
-		probeState, probeFailures, probeGate, probePaused, podReady, probeTotal, probeDuration, outcomesTotal, attemptErrors, attemptsRetried, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight,
+		probeState, probeFailures, probeGate, probePaused, probeMaintenance, podReady, probeTotal, probeDuration, outcomesTotal, attemptErrors, attemptsRetried, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight,
 		handlerInflight, handlerLimit, attemptsDeferred, restarts,
 	}},
 	{"Plugins", []*family.Described{
@@ -82,6 +82,11 @@ var (
 		Help:   "1 for each probe that a command or the API has paused or forced into a state, also behind another gate. Other probes, and probes that a manifest pauses, have no series.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
 		Alert:  "1 for a day: somebody has forgotten to resume a probe.",
+	})
+	probeMaintenance = family.New(Family{
+		Name: "prober_probe_maintenance", Type: Gauge,
+		Help:   "1 for each probe that is in a maintenance window now. Other probes have no series.",
+		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
 	})
 	podReady = family.New(Family{
 		Name: "prober_ready", Type: Gauge,

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/metrics/internal/family"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -28,24 +29,34 @@ func (m *Metrics) PodReady(namespace, pod, uid string, ready bool) {
 
 // RegisterPauses registers the gauge of paused probes. paused is called at each scrape, and must not block.
 func RegisterPauses(r prometheus.Registerer, paused func() iter.Seq[worker.Info]) error {
-	return r.Register(pauseCollector(paused))
+	return r.Register(probesCollector{probePaused, paused})
 }
 
-type pauseCollector func() iter.Seq[worker.Info]
+// RegisterMaintained registers the gauge of probes in maintenance windows. maintained is called at each scrape, and
+// must not block.
+func RegisterMaintained(r prometheus.Registerer, maintained func() iter.Seq[worker.Info]) error {
+	return r.Register(probesCollector{probeMaintenance, maintained})
+}
 
-var _ prometheus.Collector = pauseCollector(nil)
+// probesCollector collects a gauge that is 1 for some probes.
+type probesCollector struct {
+	gauge  *family.Described
+	probes func() iter.Seq[worker.Info]
+}
+
+var _ prometheus.Collector = probesCollector{}
 
 // Describe implements [prometheus.Collector].
-func (pauseCollector) Describe(ch chan<- *prometheus.Desc) { ch <- probePaused.Desc }
+func (c probesCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.gauge.Desc }
 
 // Collect implements [prometheus.Collector].
-func (c pauseCollector) Collect(ch chan<- prometheus.Metric) {
+func (c probesCollector) Collect(ch chan<- prometheus.Metric) {
 	seen := make(map[[4]string]bool) // pods of the same name have the same labels
-	for i := range c() {
+	for i := range c.probes() {
 		labels := [4]string{valid(i.Namespace), valid(i.Pod), valid(i.Container), i.Kind.String()}
 		if !seen[labels] {
 			seen[labels] = true
-			ch <- probePaused.With(1, labels[:]...)
+			ch <- c.gauge.With(1, labels[:]...)
 		}
 	}
 }

@@ -33,11 +33,16 @@ type Endpoint struct {
 	DependsOn []string `json:"dependsOn,omitzero"`
 	// Forced is the state that a user has forced: "up", "down" or "drained".
 	Forced string `json:"forced,omitzero"`
+	// Maintenance is the maintenance window of its probe; absent if it is in none.
+	Maintenance *Maintenance `json:"maintenance,omitzero"`
 }
 
-// Word returns the state for a table: "failure", or "failure (forced down)".
+// Word returns the state for a table: "failure", "failure (forced down)", or "failure (maintenance)".
 func (e *Endpoint) Word() string {
-	if e.Forced == "" {
+	switch {
+	case e.Forced == "" && e.Maintenance != nil:
+		return e.State + " (" + InMaintenance + ")"
+	case e.Forced == "":
 		return e.State
 	}
 	forced := Pause{Forced: e.Forced}

@@ -34,6 +34,9 @@ type ReportItem struct {
 	// MeanSeconds and LongestSeconds are durations of incidents; 0 if there are none.
 	MeanSeconds    float64 `json:"meanSeconds"`
 	LongestSeconds float64 `json:"longestSeconds"`
+	// Parts are the uptimes in equal parts of the time that was asked for, oldest first; nil where no time is
+	// known. Absent if parts were not asked for, or no time is known.
+	Parts []*float64 `json:"parts,omitzero"`
 }
 
 // StateSeconds is how long a probe was in each state, in seconds.

@@ -31,8 +31,8 @@ type IncidentStatus struct {
 	Probes  int       `json:"probes"`       // number of probes at its peak, or of parts if there are more
 	// First is the first probe that failed, and does not depend on others that fail.
 	First IncidentPart `json:"first"`
-	// Parts are the probes, in the order of their failures: all that fail, and the newest of those that have
-	// recovered, at most 1,000, or 200 if the incident has ended.
+	// Parts are the probes, in the order of their failures: all that fail, and the newest 200 of those that have
+	// recovered. The parameter "parts" of the list limits them.
 	Parts []IncidentPart `json:"parts"`
 }
 

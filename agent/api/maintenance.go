@@ -13,6 +13,15 @@ type Maintenance struct {
 	Reason string `json:"reason,omitzero"`
 }
 
+// Text returns the maintenance for people, with its end in a layout of package time and a time zone.
+func (m *Maintenance) Text(layout string, zone *time.Location) string {
+	text := InMaintenance + " " + m.Name + " until " + m.Until.In(zone).Format(layout)
+	if m.Reason != "" {
+		text += ": " + m.Reason
+	}
+	return text
+}
+
 // ProbeMatch selects probes that match all its fields. Each field except Kind and Labels is a pattern, in
 // which * matches any characters.
 type ProbeMatch struct {

@@ -35,6 +35,8 @@ type ProbeStatus struct {
 	History []TickStatus `json:"history"` // newest first; empty if no history is kept
 	CurrentState
 	Pause
+	// Maintenance is the maintenance window of the probe; absent if it is in none.
+	Maintenance *Maintenance `json:"maintenance,omitzero"`
 }
 
 // SpecStatus is a probe's spec. Durations are in Go's notation.

@@ -26,13 +26,15 @@ type ProbeSummary struct {
 	Handler   string `json:"handler"`
 	Target    string `json:"target,omitzero"` // see [ProbeStatus]
 	CurrentState
-	Result  string       `json:"result"` // decided: "success", "failure" or "unknown"
-	Run     int          `json:"run"`    // consecutive equal results
-	OnHold  bool         `json:"onHold,omitzero"`
-	Paused  bool         `json:"paused,omitzero"`
-	Gate    string       `json:"gate,omitzero"` // why the probe makes no attempts
-	Last    *TickSummary `json:"last,omitzero"` // absent before the first tick
-	Removed bool         `json:"removed,omitzero"`
+	Result string       `json:"result"` // decided: "success", "failure" or "unknown"
+	Run    int          `json:"run"`    // consecutive equal results
+	OnHold bool         `json:"onHold,omitzero"`
+	Paused bool         `json:"paused,omitzero"`
+	Gate   string       `json:"gate,omitzero"` // why the probe makes no attempts
+	Last   *TickSummary `json:"last,omitzero"` // absent before the first tick
+	// Maintenance is the maintenance window of the probe; absent if it is in none.
+	Maintenance *Maintenance `json:"maintenance,omitzero"`
+	Removed     bool         `json:"removed,omitzero"`
 }
 
 // TickSummary is the last tick of a [ProbeSummary].
@@ -48,6 +50,7 @@ type PodSummary struct {
 	Namespace  string             `json:"namespace"`
 	Name       string             `json:"name"`
 	UID        string             `json:"uid"`
+	Labels     map[string]string  `json:"labels,omitzero"` // those of a target for its pod
 	Phase      string             `json:"phase"`
 	Ready      bool               `json:"ready"`
 	Created    time.Time          `json:"created,omitzero"`

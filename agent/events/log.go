@@ -21,6 +21,7 @@ import (
 const Max = 1000
 
 // Log keeps the newest events of all pods. It counts equal events instead of keeping each, like client-go.
+// Warnings that only differ in durations and source addresses are equal; the newest message is kept.
 type Log struct {
 	log      *slog.Logger
 	tell     func(v1.Event)
@@ -113,6 +114,9 @@ func (l *Log) Add(ref v1.ObjectReference, eventType, reason, message string, n i
 // add is Add with the target of a probe.
 func (l *Log) add(ref v1.ObjectReference, target, eventType, reason, message string, n int, now time.Time) {
 	key := keyOf(&ref, eventType, reason, message)
+	if eventType == v1.EventTypeWarning {
+		key.message = normalize(message)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.byKey[key]
@@ -132,6 +136,7 @@ func (l *Log) add(ref v1.ObjectReference, target, eventType, reason, message str
 		e.Annotations = map[string]string{manager.TargetAnnotation: target}
 	}
 	l.order = append(l.order, key)
+	e.Message = message
 	e.Count += int32(n)
 	e.LastTimestamp = metav1.NewTime(now)
 	if len(l.order) > Max {

@@ -38,6 +38,29 @@ func TestEventsAreCountedAndBounded(t *testing.T) {
 	}
 }
 
+// Warnings that only differ in durations and source ports are one event with the newest message.
+func TestEventsFoldDurationsAndPorts(t *testing.T) {
+	var told []v1.Event
+	l := events.New(events.Config{Logger: slog.New(slog.DiscardHandler), Tell: func(e v1.Event) { told = append(told, e) }})
+	for i := range 76 {
+		unhealthy(l, "1", fmt.Sprintf("Readiness probe failed: read tcp 10.0.0.1:%d->10.0.0.2:80: reset after 1.%ds", 40000+i, i))
+	}
+	unhealthy(l, "1", "Readiness probe failed: read tcp 10.0.0.1:40000->10.0.0.2:81: reset after 1s")
+	about := &v1.ObjectReference{Kind: "Pod", Namespace: "n", Name: "p", UID: "2"}
+	l.Event(about, v1.EventTypeNormal, "Pulled", "pulled in 1s")
+	l.Event(about, v1.EventTypeNormal, "Pulled", "pulled in 2s")
+	list := l.List()
+	if len(list) != 4 {
+		t.Fatalf("%d events, want 4: %+v", len(list), list)
+	}
+	if e := list[0]; e.Count != 76 || e.Message != "Readiness probe failed: read tcp 10.0.0.1:40075->10.0.0.2:80: reset after 1.75s" {
+		t.Errorf("%q, %d times", e.Message, e.Count)
+	}
+	if first, last := told[0], told[75]; first.Name != last.Name || last.Count != 76 || first.Message == last.Message {
+		t.Errorf("told of %q %q and then of %q %q", first.Name, first.Message, last.Name, last.Message)
+	}
+}
+
 // A pod with ever-changing events, and a namespace with many such pods, do not displace events of others.
 func TestEventsOfOthersAreKept(t *testing.T) {
 	l := events.New(events.Config{Logger: slog.New(slog.DiscardHandler), Tell: func(v1.Event) {}})

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -65,6 +66,34 @@ func naive(all []byte, from, to int) (text string) {
 		text += fmt.Sprintf(" [%d-%s %d]", s.start, end, s.took)
 	}
 	return text
+}
+
+// naiveParts computes the uptimes of n parts, which must divide the time.
+func naiveParts(all []byte, n int) string {
+	var parts []string
+	for part := range slices.Chunk(all, len(all)/n) {
+		up, down := bytes.Count(part, []byte{secondUp})+bytes.Count(part, []byte{secondWarns}), bytes.Count(part, []byte{secondFails})
+		parts = append(parts, "-")
+		if up+down > 0 {
+			parts[len(parts)-1] = fmt.Sprintf("%.9f", float64(up)/float64(up+down))
+		}
+	}
+	if strings.Trim(strings.Join(parts, ""), "-") == "" {
+		return ""
+	}
+	return strings.Join(parts, " ")
+}
+
+// shownParts formats the parts of an item as naiveParts does.
+func shownParts(i *api.ReportItem) string {
+	var parts []string
+	for _, p := range i.Parts {
+		parts = append(parts, "-")
+		if p != nil {
+			parts[len(parts)-1] = fmt.Sprintf("%.9f", *p)
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 // shown formats an item as naive does. Time 0 is start.
@@ -157,9 +186,13 @@ func TestReportMatchesNaiveModel(t *testing.T) {
 						to = from + 1 + r.IntN(len(all)-from)
 					}
 					want := naive(all, from, to)
+					n := history.MaxParts
+					for (to-from)%n != 0 {
+						n--
+					}
 					var got string
 					_, items := a.report(history.Query{
-						Since: start.Add(time.Duration(from) * time.Second), Until: start.Add(time.Duration(to) * time.Second), Incidents: true,
+						Since: start.Add(time.Duration(from) * time.Second), Until: start.Add(time.Duration(to) * time.Second), Incidents: true, Parts: n,
 					})
 					if len(items) == 0 {
 						items = []api.ReportItem{{}}
@@ -168,7 +201,11 @@ func TestReportMatchesNaiveModel(t *testing.T) {
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Fatalf("from %d to %d of %d: %s", from, to, len(all), diff)
 					}
+					if diff := cmp.Diff(naiveParts(all[from:to], n), shownParts(&items[0])); diff != "" {
+						t.Fatalf("%d parts from %d to %d: %s", n, from, to, diff)
+					}
 					last := items[0]
+					last.Parts = nil
 					last.Incidents = last.Incidents[:min(len(last.Incidents), 1)]
 					_, newest := a.report(history.Query{
 						Since: start.Add(time.Duration(from) * time.Second), Until: start.Add(time.Duration(to) * time.Second), Incidents: true, Newest: true,

@@ -30,6 +30,7 @@ type Query struct {
 	Limit        int  // of items; 0 for all
 	Incidents    bool // list incidents, not only their number
 	Newest       bool // list only the newest incident of each item
+	Parts        int  // equal parts of the time from Since to Until with an uptime each, at most [MaxParts]; 0 for none
 }
 
 func (q *Query) mostIncidents() int {
@@ -50,6 +51,7 @@ type Page struct {
 type tally struct {
 	millis    [4]int64 // by state
 	spared    int64    // in which the state did not count
+	parts     []part   // nil while none is known
 	incidents []api.Incident
 	count     int
 	longest   int64
@@ -148,6 +150,7 @@ func (r *reporter) passed(t *track, from, to int64) {
 			y.spared += to - from
 		default:
 			y.millis[t.state] += to - from
+			r.addToParts(t, from, to)
 		}
 		return
 	}
@@ -156,6 +159,7 @@ func (r *reporter) passed(t *track, from, to int64) {
 		return
 	}
 	y.millis[record.Failure] += to - from
+	r.addToParts(t, from, to)
 	if !y.joins {
 		y.count++
 		y.current = 0
@@ -234,7 +238,7 @@ func (r *reporter) item(t *track, end int64) *api.ReportItem {
 			Failure: seconds(y.millis[record.Failure]), Unknown: seconds(y.millis[record.Unknown]),
 			Maintenance: seconds(y.spared),
 		},
-		IncidentCount: y.count, LongestSeconds: seconds(y.longest), Incidents: []api.Incident{},
+		IncidentCount: y.count, LongestSeconds: seconds(y.longest), Incidents: []api.Incident{}, Parts: uptimes(y.parts),
 	}
 	up, down := y.millis[record.Success]+y.millis[record.Warning], y.millis[record.Failure]
 	if up+down > 0 {

@@ -98,7 +98,7 @@ func checkProperties(t *testing.T, f fleet, r *rand.Rand) {
 }
 
 func TestProperties(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(25) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		checkProperties(t, random(r, 1+r.IntN(300)), r)
 		if t.Failed() {
@@ -160,6 +160,16 @@ func TestIncidentsAreBounded(t *testing.T) {
 	checkPartition(t, f, found)
 	if len(found) != incidents.MaxIncidents+1 || found[0].Cause != "other causes" || found[0].Failing != incidents.MaxIncidents {
 		t.Errorf("%d incidents, the first is %q", len(found), summary(found[:1]))
+	}
+}
+
+func TestRecoveredPartsAreBounded(t *testing.T) {
+	down := fleet{}.add(1000, "web", failsEach(time.Millisecond, probe.ReasonConnectRefused, refused))
+	for i, log := range follow(down, down.recover(0, 900), down.recover(0, 1000)) {
+		n := log.All()[0]
+		if want := []int{1000, 300, 200}[i]; len(log.All()) != 1 || n.Peak != 1000 || len(n.Parts) != want || n.First.Pod != "web-0" || !n.Start.Equal(begin) {
+			t.Errorf("step %d: %d parts, a peak of %d, first %s", i, len(n.Parts), n.Peak, n.First.Pod)
+		}
 	}
 }
 

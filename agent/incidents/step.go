@@ -18,10 +18,8 @@ const (
 	MaxEnded = 50
 )
 
-const (
-	maxRecovered = 1000 // parts of an incident that do not fail
-	maxOfEnded   = 200  // parts of an ended incident
-)
+// maxRecovered is the maximum number of parts of an incident that do not fail, the newest ones.
+const maxRecovered = 200
 
 // Log is the list of incidents at one time. It is immutable. The zero value is empty.
 type Log struct{ all []*Incident }
@@ -205,10 +203,8 @@ func (s *step) continued(old, n *Incident) *Incident {
 	if n == nil && !old.End.IsZero() {
 		return old
 	}
-	limit := maxRecovered
 	if n == nil {
 		n = &Incident{ID: old.ID, Cause: old.Cause, by: old.by, Peak: old.Peak, End: s.now}
-		limit = maxOfEnded
 	}
 	own := make(map[Key]int, len(n.Parts))
 	for i := range n.Parts {
@@ -225,9 +221,9 @@ func (s *step) continued(old, n *Incident) *Incident {
 			recovered = append(recovered, p)
 		}
 	}
-	if len(recovered) > limit {
+	if len(recovered) > maxRecovered {
 		slices.SortStableFunc(recovered, func(a, b Part) int { return b.Until.Compare(a.Until) })
-		recovered = recovered[:limit]
+		recovered = recovered[:maxRecovered]
 	}
 	if n.Parts = append(n.Parts, recovered...); len(n.Parts) == 0 {
 		return nil

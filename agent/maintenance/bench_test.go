@@ -44,7 +44,7 @@ func BenchmarkWindow(b *testing.B) {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			if _, err := t.Start(maintenance.Window{Maintenance: c.Maintenance[0], By: "root"}); err != nil {
+			if _, _, err := t.Start(maintenance.Window{Maintenance: c.Maintenance[0], By: "root"}); err != nil {
 				b.Fatal(err)
 			}
 			if err := t.End("now"); err != nil {

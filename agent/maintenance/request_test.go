@@ -65,7 +65,7 @@ func TestClientsStartAndEndWindows(t *testing.T) {
 		r.add("a")
 		start := func(name string, from, until time.Duration, want error) {
 			t.Helper()
-			if _, err := r.Start(byClient(t, name, from, until, "a")); !errors.Is(err, want) {
+			if _, _, err := r.Start(byClient(t, name, from, until, "a")); !errors.Is(err, want) {
 				t.Errorf("start of %s: %v, want %v", name, err, want)
 			}
 		}
@@ -106,7 +106,7 @@ func TestWindowsOfClientsSurviveRestart(t *testing.T) {
 			byClient(t, "ended", 0, 5*time.Hour, "a"),
 		} {
 			w.Reason, w.Uptime = "disks", config.UptimeCount
-			if _, err := first.Start(w); err != nil {
+			if _, _, err := first.Start(w); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,6 +8,7 @@ package maintenance
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -116,7 +117,8 @@ func New(cfg Config) *Table {
 	return t
 }
 
-// Close stops the timer. The present state stays as it is.
+// Close stops the timer, and calls no function of the config any more: the end of the probes of an agent that stops
+// is no end of their maintenance.
 func (t *Table) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -275,7 +277,7 @@ func (t *Table) compareLocked(probes map[*tracked]struct{}) {
 			changes = append(changes, Change{p.info, p.now})
 		}
 	}
-	if len(changes) > 0 {
+	if len(changes) > 0 && !t.closed {
 		t.queue = append(t.queue, func() { t.cfg.Changed(changes) })
 	}
 }
@@ -439,10 +441,12 @@ func (t *Table) Windows() (all []Window, probes []int) {
 	return all, probes
 }
 
-// Probes returns the probes that are in a window now, unsorted.
-func (t *Table) Probes() (all []worker.Info) {
+// Probes returns the probes that are in a window now, unsorted. A probe of several windows is among them once for
+// each.
+func (t *Table) Probes() iter.Seq[worker.Info] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var all []worker.Info
 	for _, e := range t.windows {
 		if e.Until.IsZero() {
 			continue
@@ -451,7 +455,15 @@ func (t *Table) Probes() (all []worker.Info) {
 			all = append(all, p.info)
 		}
 	}
-	return all // a probe of several windows several times
+	return slices.Values(all)
+}
+
+// Differs reports whether [Table.Relabel] must compare a probe with the windows again.
+func (t *Table) Differs(i *worker.Info) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.probes[keyOf(i)]
+	return p != nil && (p.info.PodMeta != i.PodMeta || p.info.Handler != i.Handler)
 }
 
 var (
@@ -467,15 +479,15 @@ var (
 	ErrConfigured = errors.New("the window is part of prober.yaml: change it there, and reload")
 )
 
-// Start adds a window of a client. By must be set.
-func (t *Table) Start(w Window) (Window, error) {
+// Start adds a window of a client. By must be set. It returns the number of probes that the window selects.
+func (t *Table) Start(w Window) (started Window, probes int, err error) {
 	defer t.finish()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clients := 0
 	for _, e := range t.windows {
 		if e.Name == w.Name {
-			return Window{}, ErrName
+			return Window{}, 0, ErrName
 		}
 		if e.By != "" {
 			clients++
@@ -483,16 +495,16 @@ func (t *Table) Start(w Window) (Window, error) {
 	}
 	switch {
 	case clients >= maxByClients:
-		return Window{}, ErrMany
+		return Window{}, 0, ErrMany
 	case window.List{w.Window}.Change(t.cfg.Now()).IsZero():
-		return Window{}, ErrOver
+		return Window{}, 0, ErrOver
 	}
 	w.Until = time.Time{}
 	e := &entry{Window: w}
 	t.addLocked(e)
 	t.unsaved = true
 	t.stepLocked(make(map[*tracked]struct{}))
-	return e.Window, nil
+	return e.Window, len(e.probes), nil
 }
 
 // End ends a window of a client, and removes it.

@@ -304,8 +304,11 @@ func TestClosedTableBeginsNothing(t *testing.T) {
 		r := newRig(t)
 		r.add("a")
 		r.Set([]config.Maintenance{once(t, "w", time.Hour, 2*time.Hour)})
+		r.Set([]config.Maintenance{once(t, "now", 0, time.Hour), once(t, "w", time.Hour, 2*time.Hour)})
+		r.expect("before", "began now, a:now")
 		r.Close()
 		time.Sleep(3 * time.Hour)
+		r.observers["a"].Close()
 		r.expect("closed", "")
 	})
 }

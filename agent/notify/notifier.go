@@ -121,6 +121,40 @@ func (n *Notifier) Changed(c *states.Change) {
 	}
 }
 
+// Maintain records that a probe is in a maintenance window, or no more. Within a window receivers get no message
+// about the probe, except about the end of a failure. A failure that lasts at the end of the window counts as if
+// it began then.
+func (n *Notifier) Maintain(i *worker.Info, in bool) {
+	key := keyOf(i)
+	labels, exists := n.cfg.Labels(i.PodUID, i.Container, i.Kind)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case in:
+		n.held[key] = i.PodUID
+	case n.held[key] == i.PodUID: // otherwise a pod of the same name is in the window
+		delete(n.held, key)
+	}
+	x := n.unwell[key]
+	if _, held := n.held[key]; x == nil || x.held == held {
+		return
+	}
+	next := *x
+	next.held = !x.held
+	if !next.held {
+		next.released = time.Now()
+	}
+	if exists {
+		next.labels = labels
+	}
+	n.unwell[key] = &next
+	for _, r := range n.receivers {
+		r.noteLocked(&next)
+	}
+}
+
+func keyOf(i *worker.Info) Key { return Key{i.Namespace, i.Pod, i.Container, i.Kind} }
+
 // Relabel makes receivers select the probes that are not well by their present labels. It must be called
 // after pods have changed.
 func (n *Notifier) Relabel() {
@@ -148,36 +182,6 @@ func (n *Notifier) Relabel() {
 		}
 	}
 }
-
-// Maintain records that a probe is in a maintenance window, or no more. Within a window receivers get no message
-// about the probe, except about the end of a failure. A failure that lasts at the end of the window counts as if
-// it began then.
-func (n *Notifier) Maintain(i *worker.Info, in bool) {
-	key := keyOf(i)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case in:
-		n.held[key] = i.PodUID
-	case n.held[key] == i.PodUID: // otherwise a pod of the same name is in the window
-		delete(n.held, key)
-	}
-	x := n.unwell[key]
-	if _, held := n.held[key]; x == nil || x.held == held {
-		return
-	}
-	next := *x
-	next.held = !x.held
-	if !next.held {
-		next.released = time.Now()
-	}
-	n.unwell[key] = &next
-	for _, r := range n.receivers {
-		r.noteLocked(&next)
-	}
-}
-
-func keyOf(i *worker.Info) Key { return Key{i.Namespace, i.Pod, i.Container, i.Kind} }
 
 // isBehind reports whether a probe is unknown because something on the way to its target fails.
 func (n *Notifier) isBehind(reason probe.Reason) bool {

@@ -21,6 +21,7 @@ func summaryOf(p *api.ProbeStatus) *api.ProbeSummary {
 	s := &api.ProbeSummary{
 		Namespace: p.Namespace, Pod: p.Pod, UID: p.UID, Container: p.Container, Kind: p.Kind, Handler: p.Handler, Target: p.Target,
 		Result: p.Result, Run: p.Run, OnHold: p.OnHold, Paused: p.Paused, Gate: p.Gate, CurrentState: p.CurrentState,
+		Maintenance: p.Maintenance,
 	}
 	s.Cause = oneLine(p.Cause)
 	if last := p.Last; last != nil {
@@ -42,7 +43,7 @@ func oneLine(text string) string {
 func summaryOfPod(c *pods.Change) *api.PodSummary {
 	p := c.Pod
 	s := &api.PodSummary{
-		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Phase: string(p.Status.Phase), Created: p.CreationTimestamp.UTC(), Removed: c.Removed,
+		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Labels: p.Labels, Phase: string(p.Status.Phase), Created: p.CreationTimestamp.UTC(), Removed: c.Removed,
 		Reason: oneLine(strings.TrimSpace(p.Status.Reason + " " + p.Status.Message)),
 	}
 	for _, condition := range p.Status.Conditions {

@@ -152,6 +152,7 @@ func TestSummaryHasOneOfCauseAndOutput(t *testing.T) {
 func TestSummaryOfPod(t *testing.T) {
 	at := metav1.Unix(7, 0)
 	pod := podOf(types.UID("u"), 1)
+	pod.Labels = map[string]string{"team": "shop"}
 	pod.Spec.Containers = []v1.Container{{Name: "web", Env: []v1.EnvVar{{Name: "PASSWORD", Value: "secret"}}}}
 	pod.Status = v1.PodStatus{
 		Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
@@ -167,7 +168,7 @@ func TestSummaryOfPod(t *testing.T) {
 		t.Fatalf("%v in %s", err, text)
 	}
 	want := api.PodSummary{
-		Namespace: "ns", Name: "pod-u", UID: "u", Phase: "Running", Ready: true,
+		Namespace: "ns", Name: "pod-u", UID: "u", Labels: map[string]string{"team": "shop"}, Phase: "Running", Ready: true,
 		Containers: []api.ContainerSummary{
 			{Name: "init", Init: true, State: "terminated", Since: at.UTC(), Reason: "Completed, exit code 0"},
 			{Name: "web", Ready: true, Restarts: 2, State: "running", Since: at.UTC(), LastEnd: at.UTC(), LastReason: "Ended, exit code 7: out of order"},

@@ -12,6 +12,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/clientcmd"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/importcmd"
+	"github.com/daeace23/prober/internal/cli/maintenancecmd"
 	"github.com/daeace23/prober/internal/cli/plugincmd"
 	"github.com/daeace23/prober/internal/cli/probecmd"
 	"github.com/daeace23/prober/internal/cli/program"
@@ -34,7 +35,7 @@ func Root(env *command.Env) *cobra.Command {
 		Long:    "Prober runs the kubelet's liveness, readiness and startup probes. Sandboxed plugins add other\nkinds of checks.",
 		Example: "  prober run -f pod.yaml --plugins /etc/prober/plugins\n  prober probe http http://127.0.0.1:8080/healthz --explain\n  prober plugin new demo --lang go",
 	}
-	commands := append(clientcmd.New(env), pushcmd.New(env), simulatecmd.New(env), newRun(env), newNode(env), probecmd.New(env, plugincmd.NewProbe(env)), newValidate(env),
+	commands := append(clientcmd.New(env), pushcmd.New(env), simulatecmd.New(env), maintenancecmd.New(env), newRun(env), newNode(env), probecmd.New(env, plugincmd.NewProbe(env)), newValidate(env),
 		importcmd.New(env, checkFile(env)), newAgentLoss(env), plugincmd.New(env),
 		sidecarcmd.New(env, program.Revision()))
 	program.New(env, root, commands...)

@@ -98,7 +98,7 @@ var operations = []operation{
 		method: "get", path: "/api/v1/probes", id: "listProbes", tag: "state", summary: "List probes with decided results, last ticks and history.",
 		query: []parameter{
 			namespace, pod, container, {name: "kind", about: "Only of this kind.", values: kinds}, {name: "handler", about: "Only of this handler, such as http, or the name of a plugin."},
-			{name: "state", about: "Only in this state; a paused probe is paused, in whatever state.", values: api.States},
+			{name: "state", about: "Only in this state; a paused probe is paused, and one in a maintenance window maintenance, in whatever state.", values: api.States},
 			{name: "result", about: "Only with this decided result.", values: []string{"success", "failure", "unknown"}}, limit, goOn,
 		},
 		answer: api.ProbeList{}, codes: []int{400, 503},
@@ -110,7 +110,7 @@ var operations = []operation{
 	{
 		method: "get", path: "/api/v1/incidents", id: "listIncidents", tag: "state",
 		summary: "List incidents: failing probes, grouped by what they share. The open incident with the most failing probes is first.",
-		query:   []parameter{namespace, {name: "state", about: "Only in this state.", values: []string{api.IncidentOpen, api.IncidentEnded}}},
+		query:   []parameter{namespace, {name: "state", about: "Only in this state.", values: []string{api.IncidentOpen, api.IncidentEnded}}, {name: "parts", about: "The maximum number of parts of each incident, the earliest ones; all by default.", kind: "integer"}},
 		answer:  api.IncidentList{}, codes: []int{400, 503},
 	},
 	{
@@ -149,6 +149,7 @@ var operations = []operation{
 			{name: "kind", about: "Only of this kind.", values: kinds}, limit, goOn,
 			{name: "format", about: "JSON by default, or CSV as with Accept: text/csv.", values: []string{"json", "csv"}},
 			{name: "incidents", about: "List incidents: the default of JSON. CSV has a line for each then, and without them for each probe. newest lists the newest of each probe.", values: []string{"true", "false", "newest"}},
+			{name: "parts", about: "Also the uptime in so many equal parts of the time, in JSON: an integer from 1 to 100."},
 		},
 		answer: api.Report{}, also: []string{"text/csv"}, codes: []int{400, 404, 503},
 	},
@@ -210,6 +211,18 @@ var operations = []operation{
 	{
 		method: "post", path: "/api/v1/notifications/{receiver}/test", id: "testNotification", tag: "actions",
 		summary: "Send a test message to a receiver, and show its answer.", answer: api.NotificationTest{}, codes: []int{404, 502},
+	},
+	{
+		method: "get", path: "/api/v1/maintenance", id: "listMaintenance", tag: "state",
+		summary: "List the maintenance windows.", answer: api.MaintenanceList{}, codes: []int{400},
+	},
+	{
+		method: "post", path: "/api/v1/maintenance", id: "startMaintenance", tag: "actions", summary: "Start a maintenance window.",
+		body: api.MaintenanceRequest{}, answer: api.MaintenanceWindow{}, codes: []int{400, 409},
+	},
+	{
+		method: "delete", path: "/api/v1/maintenance/{name}", id: "endMaintenance", tag: "actions",
+		summary: "End a maintenance window that a client has started.", answer: media{}, codes: []int{404, 409},
 	},
 	{
 		method: "post", path: "/-/reload", id: "reload", tag: "actions",

@@ -13,6 +13,7 @@ func Families() []metrics.Family {
 	agent := slices.IndexFunc(families, func(f metrics.Family) bool { return f.Group == "Agent" })
 	return slices.Concat(
 		families[:agent], family.Group("Pushes and endpoints", pushReports, pushLastReport, pushStarted, endpointChecks),
+		family.Group("Maintenance", maintenanceActive),
 		family.Group("Node", nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodeCommandsLeft),
 		families[agent:], family.Group("Agent", linesDropped, saveFailures, connectionsClosed, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped))
 }
@@ -147,3 +148,10 @@ var (
 		Alert: "Above 0 for some minutes: the commands of a probe hang, or its timeout is too short.",
 	})
 )
+
+// maintenanceActive is the gauge of maintenance windows.
+var maintenanceActive = family.New(metrics.Family{
+	Name: "prober_maintenance", Type: metrics.Gauge,
+	Help:   "Whether a maintenance window has begun and not ended.",
+	Labels: []metrics.Label{{Name: "window", About: "name of the maintenance window"}},
+})

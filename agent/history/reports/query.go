@@ -68,7 +68,7 @@ func span(values map[string]string, without string, now time.Time) (since, until
 
 // parseReport reads the query of a report.
 func parseReport(r *http.Request, now time.Time) (q reportQuery, err error) {
-	values, err := single(r.URL.Query(), "since", "until", "namespace", "pod", "container", "kind", "limit", "continue", "format", "incidents")
+	values, err := single(r.URL.Query(), "since", "until", "namespace", "pod", "container", "kind", "limit", "continue", "format", "incidents", "parts")
 	if err != nil {
 		return q, err
 	}
@@ -80,6 +80,11 @@ func parseReport(r *http.Request, now time.Time) (q reportQuery, err error) {
 	}
 	if err := q.readPage(values); err != nil {
 		return q, err
+	}
+	if text := values["parts"]; text != "" {
+		if q.Parts, err = strconv.Atoi(text); err != nil || q.Parts < 1 || q.Parts > history.MaxParts {
+			return q, fmt.Errorf("parts %q must be an integer from 1 to %d", text, history.MaxParts)
+		}
 	}
 	return q, q.readFormat(r, values)
 }

@@ -166,7 +166,7 @@ func TestWrongParameters(t *testing.T) {
 	const one = "/probes/ns-0/pod-0/web/liveness/history"
 	served(t, func(get func(string, ...string) *httptest.ResponseRecorder) {
 		for path, want := range map[string]string{
-			"/report?x=1":                        `400 unknown parameter "x"; known: container, continue, format, incidents, kind, limit, namespace, pod, since, until`,
+			"/report?x=1":                        `400 unknown parameter "x"; known: container, continue, format, incidents, kind, limit, namespace, parts, pod, since, until`,
 			"/report?pod=a&pod=b":                `400 parameter "pod" is set 2 times`,
 			"/report?since=yesterday":            `400 since "yesterday" must be a duration such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z`,
 			"/report?until=1x":                   `400 until "1x" must be a duration such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z`,
@@ -176,6 +176,7 @@ func TestWrongParameters(t *testing.T) {
 			"/report?continue=x":                 `400 continue must be a metadata.continue of this list`,
 			"/report?format=xml":                 `400 unknown format "xml"; known: csv, json`,
 			"/report?incidents=1":                `400 incidents "1" must be true, false or newest`,
+			"/report?parts=101":                  `400 parts "101" must be an integer from 1 to 100`,
 			"/report?format=csv&limit=1":         `400 limit and continue need format=json`,
 			one + "?limit=1":                     `400 unknown parameter "limit"; known: since, until`,
 			one + "?since=x":                     `400 since "x" must be a duration such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z`,

@@ -2,7 +2,9 @@ package format
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -56,20 +58,46 @@ func (in *Input) probeAlerts(p *Probe) (alerts []alertmanagerAlert) {
 			continue
 		}
 		a := alertmanagerAlert{
-			Labels: map[string]string{
-				"alertname": s.alertname, "severity": s.severity, "namespace": p.Namespace, "pod": p.Pod, "container": p.Container, "kind": p.Kind,
-				"handler": p.Handler, "instance": in.Host,
-			},
-			Annotations: map[string]string{"summary": p.summary(p.sentence(""))}, StartsAt: p.Since, GeneratorURL: p.URL,
+			Labels: in.alertLabels(p), Annotations: map[string]string{"summary": p.summary(p.sentence(""))}, StartsAt: p.Since, GeneratorURL: p.URL,
 			EndsAt: in.Time.Add(alertmanagerLasts * in.Repeat),
 		}
+		a.Labels["alertname"], a.Labels["severity"] = s.alertname, s.severity
 		if !present {
 			a.EndsAt = slices.MaxFunc([]time.Time{p.Since, cmp.Or(p.Ended, in.Time)}, time.Time.Compare)
 		}
 		for _, f := range p.facts() {
-			a.Annotations[f.name] = f.text
+			a.Annotations[cmp.Or(alertmanagerAnnotations[f.name], f.name)] = f.text
 		}
 		alerts = append(alerts, a)
 	}
 	return alerts
+}
+
+// alertmanagerAnnotations has the usual names of annotations, by fact.
+var alertmanagerAnnotations = map[string]string{"runbook": "runbook_url"}
+
+// alertLabels returns the labels of the alerts of p, which include those of its pod or target.
+func (in *Input) alertLabels(p *Probe) map[string]string {
+	labels := make(map[string]string, len(p.Labels)+8)
+	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
+		labels[labelName(name)] = p.Labels[name]
+	}
+	maps.Copy(labels, map[string]string{
+		"namespace": p.Namespace, "pod": p.Pod, "container": p.Container, "kind": p.Kind, "handler": p.Handler, "instance": in.Host,
+	})
+	return labels
+}
+
+// labelName returns name with an underscore for each character that no label of Prometheus may have.
+func labelName(name string) string {
+	valid := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '_'
+	}, name)
+	if valid == "" || '0' <= valid[0] && valid[0] <= '9' {
+		valid = "_" + valid
+	}
+	return valid
 }

@@ -28,6 +28,7 @@ func (p *Probe) facts() []fact {
 	if p.Status == Failing {
 		all = append(all, fact{"pause", p.Pause, true})
 	}
+	all = append(all, fact{"owner", p.labelled("owner", "team"), true}, fact{"runbook", p.labelled("runbook", "runbook_url"), false})
 	return slices.DeleteFunc(all, func(f fact) bool { return f.text == "" })
 }
 
@@ -37,6 +38,16 @@ func (p *Probe) flaps() string {
 		return ""
 	}
 	return fmt.Sprintf("%d failures since %s, at present %s", p.Flaps.Count, p.Flaps.Since.Format(clock), p.Flaps.State)
+}
+
+// labelled returns the value of the first of some labels that p has; "" if it has none.
+func (p *Probe) labelled(names ...string) string {
+	for _, name := range names {
+		if value := p.Labels[name]; value != "" {
+			return Clean(value, MaxText)
+		}
+	}
+	return ""
 }
 
 func (p *Probe) name() string {

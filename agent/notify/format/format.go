@@ -49,7 +49,7 @@ var encoders = map[config.WebhookFormat]func(*Input) (*Request, error){
 	config.TeamsFormat:     func(in *Input) (*Request, error) { return in.post(teams(in.Message)) },
 	config.TelegramFormat:  telegram,
 	config.TemplateFormat: func(in *Input) (*Request, error) {
-		return in.post(Template(in.Template, in.Spec.ContentType, in.Message))
+		return in.post(fillTemplate(in.Template, in.Spec.ContentType, in.Message))
 	},
 }
 

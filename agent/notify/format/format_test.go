@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/mail"
@@ -66,8 +67,8 @@ func TestTitles(t *testing.T) {
 		"2 of shop fail: a, b":         message(target("a", "failure"), target("b", "failure")),
 		"a is down: 503 from GET https://shop.example/a for 4 min; 1 is unknown; 1 warns; 1 is well again": message(target("a", "failure"), silent, target("c", "warning"), well),
 		"4 of shop fail: a, b, c; 1 is well again":                                                         message(target("a", "failure"), target("b", "failure"), target("b", "failure"), target("c", "failure"), well),
-		"4 of shop fail: a, b, c and 1 more":                                                               message(target("a", "failure"), target("b", "failure"), target("c", "failure"), target("d", "failure")),
-		"2 of shop are removed: a, b":                                                                      message(with(target("a", "failure"), gone), with(target("b", "failure"), gone)),
+		"4 of shop fail: a, b, c and 1 more":     message(target("a", "failure"), target("b", "failure"), target("c", "failure"), target("d", "failure")),
+		"2 of shop are removed: a, b": message(with(target("a", "failure"), gone), with(target("b", "failure"), gone)),
 		"db is down: " + strings.Repeat("x", 99) + "… (GET https://shop.example/" + strings.Repeat("y", 59-25) + ") for 4 min": message(with(target("db", "failure"), func(p *format.Probe) {
 			p.Text, p.Target = strings.Repeat("x", 300), "GET https://shop.example/"+strings.Repeat("y", 59-25)
 		})),
@@ -190,13 +191,16 @@ func TestAlertmanagerTimes(t *testing.T) {
 // Every format has every fact: the name, the target, the cause, the time, and the commands.
 func TestAllFormatsHaveTheFacts(t *testing.T) {
 	riga := time.FixedZone("EET", 2*60*60)
-	p := with(target("checkout", "failure"), func(p *format.Probe) { p.Since, p.URL = p.Since.In(riga), "https://p.example/#/probe/x" })
+	p := with(target("checkout", "failure"), func(p *format.Probe) {
+		p.Since, p.URL = p.Since.In(riga), "https://p.example/#/probe/x"
+		p.Labels = map[string]string{"team": "payments", "runbook": "https://wiki.example/checkout", "app.kubernetes.io/name": "shop", "alertname": "x"}
+	})
 	for f := range config.WebhookFormats() {
 		if f == config.TemplateFormat {
 			continue
 		}
 		body := string(encode(t, f, message(p)).Body)
-		for _, fact := range []string{"checkout is down", "GET https://shop.example/checkout", "503", "13:56:00", p.Explain, p.Pause, p.URL} {
+		for _, fact := range []string{"checkout is down", "GET https://shop.example/checkout", "503", "13:56:00", p.Explain, p.Pause, p.URL, "payments", "https://wiki.example/checkout"} {
 			if !strings.Contains(body, fact) {
 				t.Errorf("%s lacks %q: %s", f, fact, body)
 			}
@@ -206,12 +210,34 @@ func TestAllFormatsHaveTheFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range mailTexts(t, data) {
-		for _, fact := range []string{"checkout is down", "GET https://shop.example/checkout", "503", "13:56:00 EET", p.Explain, p.Pause, p.URL, "🔴"} {
+	texts := mailTexts(t, data)
+	if link := `<a href="https://wiki.example/checkout">`; !strings.Contains(texts[1], link) {
+		t.Errorf("the mail lacks %s: %s", link, texts[1])
+	}
+	for _, text := range texts {
+		for _, fact := range []string{"checkout is down", "GET https://shop.example/checkout", "503", "13:56:00 EET", p.Explain, p.Pause, p.URL, "payments", "https://wiki.example/checkout", "🔴"} {
 			if !strings.Contains(text, fact) {
 				t.Errorf("the mail lacks %q: %s", fact, text)
 			}
 		}
+	}
+}
+
+// An alert has the labels of its target, with valid names. None of them replaces a label of the probe.
+func TestAlertmanagerLabels(t *testing.T) {
+	p := with(target("a", "failure"), func(p *format.Probe) {
+		p.New, p.Labels = true, map[string]string{"team": "payments", "app.kubernetes.io/name": "shop", "9": "x", "alertname": "x", "pod": "x", "ü": "x"}
+	})
+	var alerts []struct{ Labels map[string]string }
+	if err := json.Unmarshal(encode(t, config.AlertmanagerFormat, message(p)).Body, &alerts); err != nil || len(alerts) != 1 {
+		t.Fatalf("%v: %+v", err, alerts)
+	}
+	want := map[string]string{
+		"alertname": "ProberProbeFailing", "severity": "critical", "namespace": "targets", "pod": "a", "container": "target", "kind": "readiness", "handler": "http",
+		"instance": "db1", "team": "payments", "app_kubernetes_io_name": "shop", "_9": "x", "_": "x",
+	}
+	if !maps.Equal(alerts[0].Labels, want) {
+		t.Errorf("got  %v\nwant %v", alerts[0].Labels, want)
 	}
 }
 

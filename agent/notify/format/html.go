@@ -8,12 +8,16 @@ var htmlText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 // htmlAttribute escapes the characters with a meaning in a quoted attribute of HTML.
 var htmlAttribute = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")
 
-// html returns the fact as a line of HTML. A code has no links of its own.
+// html returns the fact as a line of HTML. A code has no links of its own, and another text that is a URL is one.
 func (f fact) html() string {
-	if f.code {
-		return f.name + ": <code>" + htmlText.Replace(f.text) + "</code>"
+	text := htmlText.Replace(f.text)
+	switch {
+	case f.code:
+		text = "<code>" + text + "</code>"
+	case strings.HasPrefix(f.text, "https://"), strings.HasPrefix(f.text, "http://"):
+		text = `<a href="` + htmlAttribute.Replace(f.text) + `">` + text + "</a>"
 	}
-	return f.name + ": " + htmlText.Replace(f.text)
+	return f.name + ": " + text
 }
 
 // htmlLink returns a link to the page of a probe.

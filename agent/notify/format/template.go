@@ -110,8 +110,8 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// Template returns the result of the template text for m.
-func Template(text, contentType string, m *Message) ([]byte, error) {
+// fillTemplate returns the result of the template text for m.
+func fillTemplate(text, contentType string, m *Message) ([]byte, error) {
 	isJSON := strings.Contains(contentType, "json")
 	out := limitedBuffer{max: maxRendered}
 	var err error

@@ -168,7 +168,6 @@ var classes = []string{"failure", "unknown", "warning", Resolved, Removed}
 // "3 of shop fail: checkout, cart, search; 1 is unknown".
 func (m *Message) SetTitle() {
 	m.Causes = m.commonCauses()
-	details := m.causeTitle()
 	of := " of " + m.groupName()
 	if of == " of " {
 		of = " probes"
@@ -184,7 +183,7 @@ func (m *Message) SetTitle() {
 		case n == 1 && len(probes) == 1:
 			parts = append(parts, probes[0].title(m.still()))
 		default:
-			parts = append(parts, fmt.Sprint(n, of, " ", m.verb(class, n))+cmp.Or(details, names(probes, n)))
+			parts = append(parts, fmt.Sprint(n, of, " ", m.verb(class, n))+cmp.Or(m.causeTitle(), ": "+names(probes, n)))
 		}
 	}
 	m.Title = strings.Join(parts, "; ")
@@ -222,7 +221,7 @@ func (m *Message) still() string {
 }
 
 // names returns the first different subjects of n probes, of which some are listed, such as
-// ": checkout, cart, search and 2 more".
+// "checkout, cart, search and 2 more".
 func names(listed []*Probe, n int) string {
 	var shown []string
 	for _, p := range listed {
@@ -237,7 +236,7 @@ func names(listed []*Probe, n int) string {
 	if n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
-	return ": " + text
+	return text
 }
 
 // title returns a title about one probe.

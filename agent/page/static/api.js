@@ -17,6 +17,9 @@ export class Failed extends Error {
   }
 }
 
+/** unanswered reports whether a request has not reached the agent: then what it said before stays on the screen. @param {unknown} e */
+export const unanswered = (e) => e instanceof Failed && [0, 502, 504].includes(e.status);
+
 /** takeToken moves the token from the address into the storage of this tab. */
 export function takeToken() {
   const found = /^#token=([^&]+)/.exec(location.hash);

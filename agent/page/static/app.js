@@ -2,6 +2,7 @@
 //
 //   stream.js, store.js   follow the agent, and store its state
 //   overview.js, probes.js, probe.js, pods.js, lists.js, availability.js   the views
+//   incidents.js          part of the overview
 //   checks.js, past.js    parts of the page of a probe
 //   grid.js, draw.js, dom.js, text.js   tables, charts, nodes and texts
 //   api.js                requests and the token
@@ -11,7 +12,7 @@
 
 import { takeToken } from "./api.js";
 import { availability } from "./availability.js";
-import { attr, h, put } from "./dom.js";
+import { attr, h, put, said } from "./dom.js";
 import { readColours } from "./draw.js";
 import { showKeys } from "./keys.js";
 import { eventsView, plugins, targets } from "./lists.js";
@@ -21,7 +22,7 @@ import { probeView } from "./probe.js";
 import { probesView } from "./probes.js";
 import * as store from "./store.js";
 import { start } from "./stream.js";
-import { clock, plural } from "./text.js";
+import { clock, line, plural } from "./text.js";
 
 /**
  * @typedef {object} Route
@@ -37,6 +38,7 @@ import { clock, plural } from "./text.js";
  * @property {() => void} [tick] each second
  * @property {() => void} [close]
  * @property {(query: URLSearchParams) => void} [requery] the query has changed, for example by the back button
+ * @property {import("./grid.js").Grid<any>} [grid] the table of the view, which keeps its place
  */
 
 /** @type {Record<string, {title?: string, view: (r: Route) => View}>} */
@@ -52,6 +54,16 @@ const VIEWS = {
   pod: { view: podView },
   wall: { view: wall },
 };
+
+/** unknownView says that an address has no view. @returns {View} */
+function unknownView() {
+  const views = Object.entries(VIEWS).filter(([, v]) => v.title);
+  return {
+    title: "Not found",
+    node: h("div", {}, h("h1", {}, "There is no such view"), h("div.note", {}, h("p", {}, "The address ", h("code", {}, said(`#/${parse(location.hash).parts.join("/")}`, 120)), " leads to no view of this page. These do:"),
+      h("ul", {}, views.map(([name, v]) => h("li", {}, h("a", { href: `#/${name}` }, v.title)))))),
+  };
+}
 
 const byId = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const main = byId("main");
@@ -76,10 +88,12 @@ function parse(hash) {
 function route() {
   const { parts, query, before } = parse(location.hash);
   if (view && before === path && view.requery) {
+    entry = history.state?.entry ?? entry;
     view.requery(query);
     return;
   }
-  const known = VIEWS[Object.hasOwn(VIEWS, parts[0] ?? "") ? parts[0] ?? "" : ""];
+  leaveEntry();
+  const known = Object.hasOwn(VIEWS, parts[0] ?? "") ? VIEWS[parts[0] ?? ""] : { view: unknownView };
   view?.close?.();
   path = before;
   document.body.dataset.view = parts[0] ?? "overview";
@@ -94,8 +108,35 @@ function route() {
   if (routed) main.focus({ preventScroll: true });
   routed = true;
   update();
+  enterEntry();
 }
 let routed = false;
+
+// The places in the views of this tab's history, by the number of the history entry. The back button returns to them.
+/** @type {Map<number, {y: number, grid?: {top: number, key: string}}>} */
+const places = new Map();
+const PLACES = 100; // limit
+let entry = Date.now();
+
+/** leaveEntry keeps the place in the present view. */
+function leaveEntry() {
+  if (view) places.set(entry, { y: shownAt, grid: view.grid?.present() });
+  if (places.size > PLACES) places.delete(/** @type {number} */ (places.keys().next().value));
+}
+
+/** enterEntry returns to the place in the view of an entry that was seen before, and numbers a new one. */
+function enterEntry() {
+  const known = history.state?.entry, place = places.get(known);
+  entry = known ?? Math.max(Date.now(), entry + 1);
+  if (known === undefined) history.replaceState({ entry }, "");
+  if (place?.grid) view?.grid?.restore(place.grid);
+  if (place) scrollTo(0, place.y);
+  shownAt = scrollY;
+}
+
+let shownAt = 0; // how far the page is scrolled; a browser scrolls before it tells of another entry
+addEventListener("scroll", () => { if (history.state?.entry === entry) shownAt = scrollY; }, { passive: true });
+history.scrollRestoration = "manual";
 
 /**
  * setQuery changes the query in the address, so that links to the view include it. An empty value removes a parameter.
@@ -111,7 +152,8 @@ function setQuery(changes, push = false) {
   const text = query.toString();
   const hash = `#/${path}${text && "?" + text}`;
   if (hash === location.hash) return;
-  history[push ? "pushState" : "replaceState"](null, "", hash);
+  if (push) entry = Math.max(Date.now(), entry + 1);
+  history[push ? "pushState" : "replaceState"]({ entry }, "", hash);
   view?.requery?.(query);
 }
 
@@ -122,15 +164,25 @@ function update() {
 
 /** showLink shows the connection and the worst state, in the bar, the title and the icon. */
 function showLink() {
-  const { state, heard, text } = store.link;
-  const words = state === "live" ? "live" : state === "paused" ? "paused" : heard ? `${state}, data of ${clock(heard)}` : state;
-  put(byId("link-text"), words);
+  const { state, text } = store.link;
+  put(byId("link-text"), state);
   attr(byId("link"), "data-link", state);
   attr(byId("link"), "title", text);
   const failing = store.counts.failure;
-  const title = `${failing ? `(${failing}) ` : ""}${view?.title ? view.title + " · " : ""}prober${state === "live" ? "" : ` · ${words}`}`;
+  const title = `${failing ? `(${failing}) ` : ""}${view?.title ? view.title + " · " : ""}prober${state === "live" ? "" : ` · ${state}`}`;
   if (document.title !== title) document.title = title;
   attr(byId("icon"), "href", `page/${state === "live" ? store.worst() : "unknown"}.svg`);
+  showLost();
+}
+
+const GRACE = 2000; // ms in which an agent may restart
+
+/** showLost says that the agent does not answer, and makes what it has sent grey. */
+function showLost() {
+  const { heard, lost, text } = store.link, node = byId("lost"), is = lost > 0 && Date.now() - lost > GRACE;
+  node.hidden = !is;
+  document.body.classList.toggle("stale", is);
+  if (is) put(node, `The agent does not answer${text ? `: ${line(text, 200)}` : ""}. ${heard ? `This is what it said until ${clock(heard)}.` : "Nothing is known yet."} The page tries again.`);
 }
 
 // Announce changes to screen readers at most every five seconds.

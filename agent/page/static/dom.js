@@ -127,16 +127,17 @@ const SHAPES = {
   warning: [["path", { d: "M8 1.6 15 14H1Z", class: "fill" }], ["path", { d: "M8 6v4M8 11.8v.3", class: "mark" }]],
   failure: [["path", { d: "M5 1.5h6L14.5 5v6L11 14.5H5L1.5 11V5Z", class: "fill" }], ["path", { d: "m5.5 5.5 5 5m0-5-5 5", class: "mark" }]],
   paused: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M6.5 5.5v5M9.5 5.5v5", class: "ask" }]],
+  maintenance: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M8 4.5V8l2.3 1.6", class: "ask" }]],
   unknown: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M6.3 6.4a1.7 1.7 0 1 1 2.5 1.5q-.8.5-.8 1.2M8 11.1v.3", class: "ask" }]],
 };
 
 export const STATES = ["failure", "warning", "unknown", "success"];
 
-/** The values that probes are counted by, worst first. A paused probe is no alarm in any state. */
-export const COUNTED = ["failure", "warning", "unknown", "paused", "success"];
+/** The values that probes are counted by, worst first. A probe that is paused or in a maintenance window is no alarm in any state. */
+export const COUNTED = ["failure", "warning", "unknown", "paused", "maintenance", "success"];
 
 /**
- * icon returns the shape of a state, or of a pause.
+ * icon returns the shape of a state, of a pause, or of a maintenance window.
  * @param {string} state
  */
 export function icon(state) {
@@ -174,3 +175,38 @@ export function link(path, query = {}) {
  * @param {any} p
  */
 export const linkOf = (p) => link(["probe", p.namespace, p.pod, p.container, p.kind]);
+
+const LABELS = 50; // limit of labels that are shown
+
+/**
+ * labelLinks returns a link to the probes with each label; null without labels.
+ * @param {Record<string, string> | undefined} labels
+ */
+export function labelLinks(labels) {
+  const all = Object.entries(labels ?? {}).sort().slice(0, LABELS);
+  return all.length ? h("span.labels", {}, all.map(([k, v]) => h("a.pill", { href: link(["probes"], { q: `${k}=${v}` }) }, said(`${k}=${v}`, 140)))) : null;
+}
+
+const ENTRIES = ["target", "endpoint", "push"]; // containers that prober makes for entries of prober.yaml
+
+/** containerOf returns the name of a probe's container; "" if the pod's name says all. @param {any} p */
+export const containerOf = (p) => (ENTRIES.includes(p.container) ? "" : String(p.container ?? ""));
+
+/** Name is a node with the name of a probe: its pod, or its target, and then the container. */
+export class Name {
+  constructor() {
+    this.namespace = h("span");
+    this.pod = h("b");
+    this.container = h("bdi.container");
+    this.node = h("span.name", {}, h("bdi.where", {}, this.namespace, this.pod), this.container);
+  }
+
+  /** @param {any} p a probe, or a row of a report @param {string} more what follows the container */
+  show(p, more = "") {
+    const container = [containerOf(p), more].filter(Boolean).join(" ");
+    put(this.namespace, `${line(p.namespace, 80)}/`);
+    put(this.pod, line(p.pod, 120));
+    put(this.container, container && ` ${line(container, 80)}`);
+    attr(this.node, "title", `${this.node.textContent}`);
+  }
+}

@@ -1,7 +1,9 @@
 // @ts-check A table of any length. Only the rows on the screen exist, and they are reused. The arrow keys
 // move through it, Enter opens a row, and Tab leaves it.
 
-import { attr, h } from "./dom.js";
+import { attr, h, put } from "./dom.js";
+import { Hold } from "./hold.js";
+import { link, loading } from "./store.js";
 import { count } from "./text.js";
 
 /**
@@ -10,6 +12,9 @@ import { count } from "./text.js";
  * @property {string} title
  * @property {string} name class of its cells
  * @property {(cell: HTMLElement) => (row: T) => void} make builds a cell, and returns the function that shows a row in it
+ * @property {string} [order] name of the order by this column, as in the address; "-" before it reverses the order
+ * @property {(row: T) => string | number} [by] what the rows are ordered by
+ * @property {boolean} [down] the largest is first
  */
 
 /** @template T */
@@ -19,6 +24,8 @@ export class Grid {
    * @param {string} options.label
    * @param {string} options.name class
    * @param {Column<T>[]} options.columns
+   * @param {import("./app.js").Route} [options.route] its query has the order; without it, headers order nothing
+   * @param {(row: T) => string} [options.heading] the heading of a group, which only the first column shows; "" for other rows
    * @param {(row: T) => string} options.key
    * @param {(row: T) => string} [options.href] link to the page of a row
    * @param {(row: T) => number} [options.version] changes when the shown fields of a row change; without it, each draw shows the row again
@@ -30,23 +37,105 @@ export class Grid {
     this.rows = [];
     /** @type {{node: HTMLElement, anchor: HTMLElement, at: number, row: T | null, version: number, show: ((row: T) => void)[]}[]} */
     this.lines = [];
+    this.order = "";
     this.cursor = 0;
     this.cursorKey = "";
     this.rowHeight = 34;
     this.space = h("div.space", { role: "presentation" });
     this.none = h("p.none", { hidden: true }, options.empty);
     this.head = h("div.line.head", { role: "row", "aria-rowindex": 1 },
-      options.columns.map((c) => h(`div.cell.${c.name}`, { role: "columnheader" }, c.title)));
+      options.columns.map((c) => this.header(c)));
     this.body = h("div.scroll", { role: "rowgroup", onscroll: () => this.draw() }, this.space);
     this.node = h(`div.grid.${options.name}`, { role: "grid", "aria-label": options.label, "aria-colcount": options.columns.length, onkeydown: (/** @type {KeyboardEvent} */ e) => this.key(e) },
       h("div", { role: "rowgroup" }, this.head), this.body);
     this.frame = h("div.frame", {}, this.node, this.none);
     this.resize = new ResizeObserver(() => this.measure());
     this.resize.observe(this.body);
+    this.hold = new Hold(this.body, () => this.release());
+    /** @type {T[] | null} */
+    this.waiting = null; // rows that are shown when the list is released
+    /** @type {{top: number, key: string} | null} */
+    this.place = null; // where to return to when there are rows
+    this.printing = false;
+    this.print = (/** @type {Event} */ e) => { this.printing = e.type === "beforeprint"; this.draw(); };
+    addEventListener("beforeprint", this.print);
+    addEventListener("afterprint", this.print);
   }
 
   close() {
     this.resize.disconnect();
+    this.hold.close();
+    removeEventListener("beforeprint", this.print);
+    removeEventListener("afterprint", this.print);
+  }
+
+  /** header returns the header of a column. If it has an order, a click on it applies or reverses the order. @param {Column<T>} c */
+  header(c) {
+    const { route } = this.options, node = h(`div.cell.${c.name}`, { role: "columnheader" });
+    if (!route || !c.order) node.append(c.title);
+    else node.append(h("button.order", { type: "button", onclick: () => route.setQuery({ sort: this.order === c.order ? `-${c.order}` : String(c.order) }, true) }, c.title));
+    return node;
+  }
+
+  /**
+   * arrange sorts rows by the order of the query, or by another if it has none, and marks its column.
+   * @param {T[]} rows in the order of rows that are otherwise equal
+   * @param {URLSearchParams} query
+   */
+  arrange(rows, query, other = "") {
+    this.order = query.get("sort") ?? other;
+    const name = this.order.replace(/^-/, ""), column = this.options.columns.find((c) => c.order === name);
+    const sign = column && Boolean(column.down) === this.order.startsWith("-") ? 1 : -1;
+    this.options.columns.forEach((c, i) => {
+      if (c === column && c.by) attr(this.head.children[i], "aria-sort", sign > 0 ? "ascending" : "descending");
+      else this.head.children[i].removeAttribute("aria-sort");
+    });
+    const by = column?.by;
+    if (!by) return rows;
+    return rows.sort((a, b) => {
+      const x = by(a), y = by(b);
+      return x < y ? -sign : x > y ? sign : 0;
+    });
+  }
+
+  /** present returns where a reader is, for restore. */
+  present() {
+    return { top: this.body.scrollTop, key: this.cursorKey };
+  }
+
+  /** restore returns to a place, when there are rows. @param {{top: number, key: string}} place */
+  restore(place) {
+    this.place = place;
+    if (this.rows.length) this.set(this.rows);
+  }
+
+  returnTo() {
+    const place = this.place;
+    this.place = null;
+    if (!place) return;
+    this.cursor = Math.max(0, this.rows.findIndex((r) => this.options.key(r) === place.key));
+    this.cursorKey = place.key;
+    this.body.scrollTop = place.top;
+    this.draw();
+    if (place.key) this.lines.find((l) => l.at === this.cursor)?.anchor.focus({ preventScroll: true });
+    this.hold.close(); // nobody has pointed at it yet
+  }
+
+  /**
+   * renew shows rows that have changed by themselves. While the list holds still, its rows keep their places.
+   * @param {T[]} rows
+   */
+  renew(rows) {
+    if (!this.hold.on || !this.rows.length) return this.set(rows);
+    this.waiting = rows;
+    const key = this.options.key, newest = new Map(rows.map((r) => [key(r), r]));
+    this.rows = this.rows.map((r) => newest.get(key(r)) ?? r);
+    this.draw();
+  }
+
+  release() {
+    const rows = this.waiting;
+    if (rows && !this.hold.on) this.set(rows);
   }
 
   measure() {
@@ -61,6 +150,7 @@ export class Grid {
    */
   set(rows) {
     this.rows = rows;
+    this.waiting = null;
     if (this.cursorKey) {
       const key = this.options.key;
       if (!rows[this.cursor] || key(rows[this.cursor]) !== this.cursorKey) {
@@ -73,15 +163,16 @@ export class Grid {
     this.node.hidden = rows.length === 0;
     attr(this.node, "aria-rowcount", String(rows.length + 1));
     this.draw();
+    if (rows.length) this.returnTo();
   }
 
-  /** draw shows the rows on the screen. */
+  /** draw shows the rows on the screen; all of them on paper. */
   draw() {
     const total = this.rows.length * this.rowHeight;
     if (this.space.style.height !== `${total}px`) this.space.style.height = `${total}px`;
     const view = this.body.clientHeight, top = this.body.scrollTop;
-    const first = Math.max(0, Math.floor(top / this.rowHeight) - 4);
-    const last = Math.min(this.rows.length, Math.ceil((top + view) / this.rowHeight) + 4);
+    const first = this.printing ? 0 : Math.max(0, Math.floor(top / this.rowHeight) - 4);
+    const last = this.printing ? this.rows.length : Math.min(this.rows.length, Math.ceil((top + view) / this.rowHeight) + 4);
     const shown = this.rows.length ? Math.max(last - first, 1) : 0;
     while (this.lines.length < shown) this.lines.push(this.line());
     while (this.lines.length > shown + 24) /** @type {any} */ (this.lines.pop()).node.remove();
@@ -103,6 +194,7 @@ export class Grid {
       l.at = -1;
       l.node.hidden = true;
     }
+    if (this.printing) this.space.append(...this.lines.sort((a, b) => a.at - b.at).map((l) => l.node)); // paper has no positions
     // One row is always reachable with Tab.
     if (this.cursor < first || this.cursor >= last) {
       const l = this.lines.find((o) => o.at === Math.ceil(top / this.rowHeight));
@@ -161,7 +253,9 @@ export class Grid {
     l.row = row;
     l.version = version;
     if (this.options.href) attr(l.anchor, "href", this.options.href(row));
-    for (const f of l.show) f(row);
+    const heading = Boolean(this.options.heading?.(row));
+    l.node.classList.toggle("group", heading);
+    for (const f of heading ? l.show.slice(0, 1) : l.show) f(row);
   }
 
   /**
@@ -193,6 +287,8 @@ export class Grid {
 
   /** summary returns the number of rows, of all. @param {number} all @param {string} noun */
   summary(all, noun) {
-    return this.rows.length === all ? `${count(all)} ${noun}` : `${count(this.rows.length)} of ${count(all)} ${noun}`;
+    put(this.none, all ? this.options.empty : link.lost ? "Nothing is known." : loading() ? "Loading…" : `This agent has no ${noun} yet.`);
+    const { heading } = this.options, shown = heading ? this.rows.filter((r) => !heading(r)).length : this.rows.length;
+    return shown === all ? `${count(all)} ${noun}` : `${count(shown)} of ${count(all)} ${noun}`;
   }
 }

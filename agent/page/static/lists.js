@@ -1,9 +1,10 @@
 // @ts-check
 // Targets, plugins and events.
 
-import { act, ask, Failed, list, token } from "./api.js";
-import { badge, fill, h, icon, link, linkOf, put, said } from "./dom.js";
+import { act, ask, Failed, list, token, unanswered } from "./api.js";
+import { badge, containerOf, fill, h, icon, link, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
+import { parse } from "./match.js";
 import * as store from "./store.js";
 import { bytes, clock, count, line, objects, plural, since, when } from "./text.js";
 
@@ -13,13 +14,15 @@ import { bytes, clock, count, line, objects, plural, since, when } from "./text.
  * @param {string} label
  */
 export function searchBox(route, label) {
-  const node = h("input", { type: "search", placeholder: "Search", "aria-label": label, autocomplete: "off", spellcheck: "false", oninput: () => route.setQuery({ q: node.value }) });
+  const node = h("input", { type: "search", placeholder: "Words or team=shop", title: "Words, and label selectors: team=shop, tier in (front,back), !team, label:team", "aria-label": label, autocomplete: "off", spellcheck: "false", oninput: () => route.setQuery({ q: node.value }) });
   let query = route.query;
   node.value = query.get("q") ?? "";
+  let matches = parse(node.value);
   return {
     node,
-    words: () => (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean),
-    read(/** @type {URLSearchParams} */ q) { query = q; if (document.activeElement !== node) node.value = q.get("q") ?? ""; },
+    /** matches reports whether a row has the words and the labels of the search. */
+    matches: (/** @type {string} */ text, /** @type {Record<string, string> | undefined} */ labels) => matches(text.toLowerCase(), labels),
+    read(/** @type {URLSearchParams} */ q) { query = q; matches = parse(q.get("q") ?? ""); if (document.activeElement !== node) node.value = q.get("q") ?? ""; },
   };
 }
 
@@ -35,16 +38,16 @@ const targetState = (t) => (t.state === "probed" ? store.worstOf(t.namespace, t.
 
 /** @type {import("./grid.js").Column<any>[]} */
 const TARGETS = [
-  { title: "Target", name: "probe", make: (cell) => {
+  { title: "Target", name: "probe", order: "name", by: (t) => String(t.name), make: (cell) => {
     const mark = h("span.mark"), name = h("bdi.where");
     cell.append(mark, h("span.name", {}, name));
     return (t) => { fill(mark, icon(targetState(t))); put(name, line(t.name, 160)); };
   } },
-  { title: "State", name: "state", make: (cell) => (t) => put(cell, line(t.state, 20)) },
-  { title: "Group", name: "handler", make: text((t) => line(t.group, 60)) },
+  { title: "State", name: "state", order: "state", by: (t) => String(t.state), make: (cell) => (t) => put(cell, line(t.state, 20)) },
+  { title: "Group", name: "handler", order: "group", by: (t) => String(t.group), make: text((t) => line(t.group, 60)) },
   { title: "Reason or labels", name: "output", make: text((t) => line(t.reason || Object.entries(t.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(" "), 400)) },
-  { title: "Address", name: "address", make: text((t) => line(t.address, 200)) },
-  { title: "Source", name: "source", make: text((t) => line(t.source, 200)) },
+  { title: "Address", name: "address", order: "address", by: (t) => String(t.address), make: text((t) => line(t.address, 200)) },
+  { title: "Source", name: "source", order: "source", by: (t) => String(t.source), make: text((t) => line(t.source, 200)) },
 ];
 
 /**
@@ -55,15 +58,16 @@ export function targets(route) {
   const box = searchBox(route, "Search targets"), summary = h("span.summary"), sources = h("div.sources"), whole = h("div.sources"), note = h("div");
   const state = h("select", { "aria-label": "State", onchange: () => route.setQuery({ state: state.value }, true) }, ["", "probed", "dropped", "gone"].map((s) => h("option", { value: s }, s || "all states")));
   const grid = new Grid({
-    label: "Targets", name: "targets", columns: TARGETS, key: (t) => `${t.group}\n${t.name}\n${t.source}\n${t.state}`,
+    route, label: "Targets", name: "targets", columns: TARGETS, key: (t) => `${t.group}\n${t.name}\n${t.source}\n${t.state}`,
     href: (t) => (t.pod ? link(["pod", t.namespace, t.pod]) : link(["targets"], { q: t.name })), empty: "No target matches.",
   });
   let all = /** @type {any[]} */ ([]), seen = 0, due = 0, query = route.query, loading = false;
   state.value = query.get("state") ?? "";
-  function show() {
-    const words = box.words(), want = query.get("state");
-    const rows = all.filter((t) => (!want || t.state === want) && words.every((w) => `${t.group} ${t.name} ${t.address} ${t.source} ${t.state} ${t.reason ?? ""} ${Object.values(t.labels ?? {}).join(" ")}`.toLowerCase().includes(w)));
-    grid.set(rows);
+  function show(asked = true) {
+    const want = query.get("state");
+    const rows = grid.arrange( all.filter((t) => (!want || t.state === want) && box.matches(`${t.group} ${t.name} ${t.address} ${t.source} ${t.state} ${t.reason ?? ""} ${Object.values(t.labels ?? {}).join(" ")}`, t.labels ?? {})), query);
+    if (asked) grid.set(rows);
+    else grid.renew(rows);
     // A few rows have room for their full texts.
     fill(whole, rows.length > 3 ? null : rows.filter((t) => t.reason).map((t) => h("div.item", { "data-state": targetState(t) }, icon(targetState(t)),
       h("span.what", {}, h("b", {}, said(t.name, 200)), h("span.kind", {}, ` ${line(t.state, 20)}`)), h("span.why", {}, said(t.reason, 1000)))));
@@ -81,31 +85,37 @@ export function targets(route) {
         h("span.what", {}, h("b", {}, said(s.group, 60)), h("span.kind", {}, " ", said(s.source, 160), ` · ${count(s.probed)} probed, ${count(s.dropped)} dropped${s.failures ? `, ${plural(s.failures, "failure")}` : ""}`)),
         h("span.since", {}, when(s.refreshed) ? `${since(s.refreshed)} ago` : ""), h("span.why", {}, said(s.error ?? "", 500)))));
       fill(note, all.length ? "" : h("p.none", {}, "prober.yaml has no targets."));
-      show();
+      show(false);
     } catch (e) {
-      fill(note, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent has no targets." : line(e instanceof Error ? e.message : e)));
+      if (!unanswered(e) || !all.length) fill(note, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent has no targets." : line(e instanceof Error ? e.message : e)));
     }
     loading = false;
   }
   load();
   return {
-    title: "Targets", node: h("div.table-view", {}, h("h1.unseen", {}, "Targets"), sources, h("div.filters", { role: "search" }, box.node, state, summary), note, whole, grid.frame),
+    title: "Targets", grid, node: h("div.table-view", {}, h("h1.unseen", {}, "Targets"), sources, h("div.filters", { role: "search" }, box.node, state, summary), note, whole, grid.frame),
     update() { if (seen !== store.version.states) { seen = store.version.states; grid.redraw(); } },
     tick() { if (Date.now() > due) load(); }, close() { grid.close(); },
     requery(q) { query = q; box.read(q); state.value = q.get("state") ?? ""; show(); },
   };
 }
 
+/** objectOf returns what an event is about. @param {any} e */
+function objectOf(e) {
+  const container = containerOf({ container: /\{(.+)\}/.exec(e.involvedObject?.fieldPath ?? "")?.[1] });
+  return `${e.involvedObject?.namespace ?? ""}/${e.involvedObject?.name ?? ""} ${container}`;
+}
+
 /** @type {import("./grid.js").Column<any>[]} */
 const EVENTS = [
-  { title: "Reason", name: "probe", make: (cell) => {
+  { title: "Reason", name: "probe", order: "reason", by: (e) => String(e.reason), make: (cell) => {
     const mark = h("span.mark"), name = h("bdi.where");
     cell.append(mark, h("span.name", {}, name));
     return (e) => { fill(mark, icon(e.type === "Warning" ? "warning" : "success")); put(name, line(e.reason, 60)); };
   } },
-  { title: "Last", name: "state", make: (cell) => (e) => put(cell, clock(store.eventTime(e))) },
-  { title: "Count", name: "took num", make: (cell) => (e) => put(cell, count(e.count || 1)) },
-  { title: "Object", name: "address", make: text((e) => line(`${e.involvedObject?.namespace ?? ""}/${e.involvedObject?.name ?? ""} ${/\{(.+)\}/.exec(e.involvedObject?.fieldPath ?? "")?.[1] ?? ""}`, 160)) },
+  { title: "Last", name: "state", order: "last", by: (e) => store.eventTime(e) || 0, down: true, make: (cell) => (e) => put(cell, clock(store.eventTime(e))) },
+  { title: "Count", name: "took num", order: "count", by: (e) => e.count || 1, down: true, make: (cell) => (e) => put(cell, count(e.count || 1)) },
+  { title: "Object", name: "address", order: "object", by: objectOf, make: text((e) => line(objectOf(e), 160)) },
   { title: "Message", name: "output", make: text((e) => line(e.message, 500)) },
 ];
 
@@ -117,22 +127,24 @@ export function eventsView(route) {
   const box = searchBox(route, "Search events"), summary = h("span.summary");
   const type = h("select", { "aria-label": "Type", onchange: () => route.setQuery({ type: type.value }, true) }, ["", "Warning", "Normal"].map((s) => h("option", { value: s }, s || "all types")));
   const grid = new Grid({
-    label: "Events", name: "event-list", columns: EVENTS, key: (e) => e.metadata.name,
+    route, label: "Events", name: "event-list", columns: EVENTS, key: (e) => e.metadata.name,
     href: (e) => (e.involvedObject?.kind === "Pod" ? link(["pod", e.involvedObject.namespace ?? "", e.involvedObject.name ?? ""]) : link(["events"], { q: e.reason })), empty: "No event matches.",
   });
   let seen = "", query = route.query;
   type.value = query.get("type") ?? "";
-  function update() {
-    const version = `${store.version.events} ${query}`;
-    if (version === seen) return;
+  function update(asked = false) {
+    const version = String(store.version.events);
+    if (version === seen && !asked) return;
     seen = version;
-    const words = box.words(), want = query.get("type");
-    grid.set([...store.events.values()].filter((e) => (!want || e.type === want) && words.every((w) => `${e.reason} ${e.message} ${e.involvedObject?.namespace}/${e.involvedObject?.name} ${e.involvedObject?.fieldPath ?? ""}`.toLowerCase().includes(w))).reverse());
+    const want = query.get("type");
+    const rows = grid.arrange([...store.events.values()].filter((e) => (!want || e.type === want) && box.matches(`${e.reason} ${e.message} ${e.involvedObject?.namespace}/${e.involvedObject?.name} ${e.involvedObject?.fieldPath ?? ""}`, store.labelsOf(e.involvedObject?.uid))).reverse(), query);
+    if (asked) grid.set(rows);
+    else grid.renew(rows);
     put(summary, grid.summary(store.events.size, "events"));
   }
   return {
-    title: "Events", update, node: h("div.table-view", {}, h("h1.unseen", {}, "Events"), h("div.filters", { role: "search" }, box.node, type, summary), grid.frame),
-    requery(q) { query = q; box.read(q); type.value = q.get("type") ?? ""; update(); }, close() { grid.close(); },
+    title: "Events", update: () => update(), grid, node: h("div.table-view", {}, h("h1.unseen", {}, "Events"), h("div.filters", { role: "search" }, box.node, type, summary), grid.frame),
+    requery(q) { query = q; box.read(q); type.value = q.get("type") ?? ""; update(true); }, close() { grid.close(); },
   };
 }
 
@@ -156,7 +168,7 @@ export function plugins() {
       fill(cards, ...items.map(card));
       if (!items.length) cards.append(h("p.none", {}, "No plugin is loaded."));
     } catch (e) {
-      fill(cards, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent does not list its plugins." : line(e instanceof Error ? e.message : e)));
+      if (!unanswered(e) || !seen) fill(cards, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent does not list its plugins." : line(e instanceof Error ? e.message : e)));
     }
   }
   /** @param {any} p */

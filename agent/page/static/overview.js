@@ -1,8 +1,10 @@
-// @ts-check The first view: the number of probes in each state, failures and when they began, and problems of
+// @ts-check The first view: the number of probes in each state, incidents, failures and when they began, and problems of
 // pods, targets, plugins and the agent. The wall is the same for an unattended screen.
 
 import { ask } from "./api.js";
-import { COUNTED, attr, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
+import { COUNTED, Name, attr, containerOf, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
+import { Hold } from "./hold.js";
+import { INCIDENTS, incidents } from "./incidents.js";
 import * as store from "./store.js";
 import { clock, count, line, now, objects, plural, since, span, when } from "./text.js";
 
@@ -19,6 +21,8 @@ class Side {
     this.targets = null;
     /** @type {any} */
     this.plugins = null;
+    /** @type {any} */
+    this.incidents = null;
     this.changed = changed;
     this.due = 0;
     this.epoch = -1;
@@ -34,11 +38,12 @@ class Side {
     if (Date.now() < this.due && this.epoch === store.link.epoch) return;
     this.due = Date.now() + 5000;
     this.epoch = store.link.epoch;
-    const take = (/** @type {"agent" | "targets" | "plugins"} */ name, /** @type {string} */ path) =>
+    const take = (/** @type {"agent" | "targets" | "plugins" | "incidents"} */ name, /** @type {string} */ path) =>
       ask(path).then((v) => { this[name] = v; this.answers++; }, (e) => { if (e.status === 404) this[name] = null; }).then(() => this.closed || this.changed());
     take("agent", "api/v1/agent");
     take("targets", "api/v1/targets?state=dropped&limit=20");
     take("plugins", "api/v1/plugins");
+    take("incidents", INCIDENTS);
   }
 }
 
@@ -53,22 +58,24 @@ function tiles() {
       for (const t of nodes) {
         put(t.number, count(store.counts[t.state]));
         attr(t.node, "data-none", store.counts[t.state] ? "no" : "yes");
-        if (t.state === "paused") t.node.hidden = !store.counts.paused;
+        if (t.state === "paused" || t.state === "maintenance") t.node.hidden = !store.counts[t.state];
       }
     },
   };
 }
 
+/** whatOf returns what is probed. A target is probed for its readiness, unless its group says otherwise. @param {any} p */
+const whatOf = (p) => (containerOf(p) || p.kind !== "readiness" ? `${p.kind} · ` : "") + (p.target || p.handler);
+
 /** Item is the row of a probe in a list. */
 class Item {
   constructor() {
     this.mark = h("span.mark");
-    this.where = h("bdi");
-    this.container = h("bdi");
-    this.kind = h("span.kind");
+    this.name = new Name();
+    this.kind = h("bdi.kind");
     this.since = h("span.since");
     this.why = h("bdi");
-    this.link = h("a.item", {}, this.mark, h("span.what", {}, this.where, " ", h("b", {}, this.container), this.kind), this.since, h("span.why", {}, this.why));
+    this.link = h("a.item", {}, this.mark, h("span.what", {}, this.name.node, " "), h("span.probes", {}, this.kind), this.since, h("span.why", {}, this.why));
     this.node = h("li", {}, this.link);
     this.state = "";
     this.version = -1;
@@ -84,9 +91,9 @@ class Item {
     this.state = row.state;
     attr(this.link, "data-state", row.state);
     attr(this.link, "href", linkOf(p));
-    put(this.where, line(`${p.namespace}/${p.pod}`, 120));
-    put(this.container, line(p.container, 80));
-    put(this.kind, line(` ${p.kind} · ${p.target || p.handler}`, 200).replace(/^/, " "));
+    this.name.show(p);
+    put(this.kind, line(whatOf(p), 200));
+    attr(this.kind, "title", this.kind.textContent);
     put(this.why, line(p.cause || p.last?.text || p.gate || "no attempt yet", 240));
     this.time = p.stateSince;
     this.tick();
@@ -104,13 +111,19 @@ class Item {
  * @param {number} most
  */
 function bad(state, title, most = SHOWN) {
-  const list = h("ul.items"), heading = h("h2"), more = h("a", { href: link(["probes"], { state }) });
+  const list = h("ul.items.rows"), heading = h("h2"), more = h("a", { href: link(["probes"], { state }) });
   const node = h("section", { "aria-label": title, hidden: true }, heading, list, h("p.more", {}, more));
   /** @type {Map<string, Item>} */
   let items = new Map();
   /** @type {import("./store.js").Row[]} */
   let shown = [];
   let seen = -1;
+  const hold = new Hold(list, () => { seen = -1; store.schedule(); });
+  /** inPlace returns rows, but those that are shown stay in their places. @param {import("./store.js").Row[]} rows */
+  const inPlace = (rows) => {
+    const stay = shown.filter((row) => store.probes.has(row.key)), had = new Set(stay);
+    return [...stay, ...rows.filter((row) => !had.has(row))];
+  };
   return {
     node,
     update() {
@@ -120,8 +133,8 @@ function bad(state, title, most = SHOWN) {
       }
       seen = store.version.states;
       const rows = store.counts[state] ? store.inState(state) : [];
-      shown = rows.slice(0, most);
-      node.hidden = !rows.length;
+      shown = (hold.on ? inPlace(rows) : rows).slice(0, most);
+      node.hidden = !shown.length;
       put(heading, `${title} (${count(rows.length)})`);
       /** @type {Map<string, Item>} */
       const next = new Map();
@@ -138,6 +151,7 @@ function bad(state, title, most = SHOWN) {
     tick() {
       for (const i of items.values()) i.tick();
     },
+    close() { hold.close(); },
   };
 }
 
@@ -190,18 +204,18 @@ function checkLink(c) {
   return "";
 }
 
-/** showCalm says that all probes succeed, if they do. @param {any} into */
+/** showCalm says that all probes succeed, if they do, or that there are none. @param {any} into */
 function showCalm(into) {
-  const { success, paused } = store.counts, calm = success > 0 && success + paused === store.probes.size;
-  const words = calm ? `All probes succeed${paused ? `, ${count(paused)} paused` : ""}.` : "";
-  into.hidden = !calm;
-  if (into.dataset.words !== words) fill(into, icon("success"), words);
+  const { success, paused, maintenance } = store.counts, calm = success > 0 && success + paused + maintenance === store.probes.size;
+  const words = calm ? `All probes succeed${paused ? `, ${count(paused)} paused` : ""}${maintenance ? `, ${count(maintenance)} in maintenance` : ""}.` : store.probes.size || store.link.lost ? "" : store.loading() ? "Loading…" : "This agent has no probes yet: give it pods with probes, or targets in prober.yaml.";
+  into.hidden = !words;
+  if (into.dataset.words !== words) fill(into, icon(calm ? "success" : "unknown"), words);
   into.dataset.words = words;
 }
 
 /** @returns {import("./app.js").View} */
 export function overview() {
-  const top = tiles(), failing = bad("failure", "Failing now"), warning = bad("warning", "Warnings", 20), unknown = bad("unknown", "Unknown", 20);
+  const top = tiles(), together = incidents(), failing = bad("failure", "Failing now"), warning = bad("warning", "Warnings", 20), unknown = bad("unknown", "Unknown", 20);
   const calm = h("p.calm", { hidden: true });
   const trouble = h("ul.items"), troubleSection = section("Agent, plugins, targets and containers", trouble);
   const recent = h("ul.events"), recentSection = section("Latest warnings of events", recent);
@@ -215,6 +229,7 @@ export function overview() {
   };
   function update() {
     top.update();
+    together.update(side.incidents);
     for (const part of [failing, warning, unknown]) part.update();
     showCalm(calm);
     const wrong = troubles(trouble, side);
@@ -231,9 +246,9 @@ export function overview() {
   }
   return {
     title: "", update,
-    node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, notice, calm, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
-    tick() { for (const part of [failing, warning, unknown]) part.tick(); side.refresh(); update(); },
-    close() { side.closed = true; },
+    node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, notice, calm, together.node, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
+    tick() { for (const part of [together, failing, warning, unknown]) part.tick(); side.refresh(); update(); },
+    close() { side.closed = true; for (const part of [failing, warning, unknown]) part.close(); },
   };
 }
 
@@ -249,11 +264,11 @@ export function wall() {
     showCalm(calm);
     const wrong = troubles(checks, side, NOTICES), more = wrong > NOTICES ? ` · ${plural(wrong - NOTICES, "notice")} more in the overview` : "";
     const a = side.agent;
-    put(foot, `${clock(now())} · ${store.link.state === "live" ? "live" : `${store.link.state}, data of ${clock(store.link.heard)}`}${a ? ` · agent ${a.version || "dev"}, up ${span((now() - when(a.started)) / 1000)}` : ""}${more}`);
+    put(foot, `${clock(now())}${a ? ` · agent ${a.version || "dev"}, up ${span((now() - when(a.started)) / 1000)}` : ""}${more}`);
   }
   return {
     title: "Wall", update, node: h("div.wall", {}, h("h1.unseen", {}, "Wall screen"), top.node, calm, checks, failing.node, warning.node, foot),
     tick() { failing.tick(); warning.tick(); side.refresh(); update(); },
-    close() { side.closed = true; },
+    close() { side.closed = true; failing.close(); warning.close(); },
   };
 }

@@ -1,7 +1,7 @@
 // @ts-check The history of one probe in the agent's state directory: its availability, the durations of its
 // ticks, and the changes of its state.
 
-import { ask, Failed, pathOf } from "./api.js";
+import { ask, Failed, pathOf, unanswered } from "./api.js";
 import { badge, fill, h, said, section } from "./dom.js";
 import { latencyChart } from "./draw.js";
 import { clock, count, line, objects, percent, plural, span, took, when } from "./text.js";
@@ -57,7 +57,7 @@ export class Past {
       this.node.hidden = false;
       fill(this.content, shareOf(past, objects(report?.items)[0]), chartOf(past, this.content), changesOf(past));
     } catch (e) {
-      if (this.closed || number !== this.number) return;
+      if (this.closed || number !== this.number || unanswered(e) && this.content.firstChild) return;
       this.node.hidden = e instanceof Failed && [400, 404, 405].includes(e.status);
       fill(this.content, h("p.none", {}, line(e instanceof Error ? e.message : e)));
     }

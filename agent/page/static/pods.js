@@ -1,7 +1,7 @@
 // @ts-check
 // Pods, and the page of one pod: its containers, their restarts on a time axis, its probes and events.
 
-import { STATES, badge, fill, h, icon, link, linkOf, put, refill, said, section } from "./dom.js";
+import { STATES, badge, containerOf as nameOf, fill, h, icon, labelLinks, link, linkOf, put, refill, said, section } from "./dom.js";
 import { timeline } from "./draw.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
@@ -27,7 +27,7 @@ const restarts = (pod) => pod.containers.reduce((/** @type {number} */ n, /** @t
 
 /** @type {import("./grid.js").Column<any>[]} */
 const COLUMNS = [
-  { title: "Pod", name: "probe", make: (cell) => {
+  { title: "Pod", name: "probe", order: "name", by: (p) => `${p.namespace}/${p.name}`, make: (cell) => {
     const mark = h("span.mark"), name = h("bdi.where");
     cell.append(mark, h("span.name", {}, name));
     let shown = "";
@@ -38,9 +38,9 @@ const COLUMNS = [
       put(name, line(`${p.namespace}/${p.name}`, 160));
     };
   } },
-  { title: "Phase", name: "state", make: (cell) => (p) => put(cell, line(p.phase || "–", 20)) },
-  { title: "Ready", name: "kind", make: (cell) => (p) => put(cell, `${p.containers.filter((/** @type {any} */ c) => c.ready && !c.init).length} of ${p.containers.filter((/** @type {any} */ c) => !c.init).length}`) },
-  { title: "Restarts", name: "took num", make: (cell) => (p) => put(cell, count(restarts(p))) },
+  { title: "Phase", name: "state", order: "phase", by: (p) => p.phase || "", make: (cell) => (p) => put(cell, line(p.phase || "–", 20)) },
+  { title: "Ready", name: "kind", order: "ready", by: (p) => (p.ready ? 1 : 0), make: (cell) => (p) => put(cell, `${p.containers.filter((/** @type {any} */ c) => c.ready && !c.init).length} of ${p.containers.filter((/** @type {any} */ c) => !c.init).length}`) },
+  { title: "Restarts", name: "took num", order: "restarts", by: (p) => restarts(p), down: true, make: (cell) => (p) => put(cell, count(restarts(p))) },
   { title: "Containers", name: "output", make: (cell) => {
     const into = h("bdi");
     cell.append(into);
@@ -53,26 +53,26 @@ const COLUMNS = [
  * @returns {import("./app.js").View}
  */
 export function podsView(route) {
-  const grid = new Grid({ label: "Pods", name: "pods", columns: COLUMNS, key: (p) => p.uid, href: (p) => link(["pod", p.namespace, p.name]), empty: "No pod matches." });
+  const grid = new Grid({ route, label: "Pods", name: "pods", columns: COLUMNS, key: (p) => p.uid, href: (p) => link(["pod", p.namespace, p.name]), empty: "No pod matches." });
   const box = searchBox(route, "Search pods"), summary = h("span.summary");
-  let seen = "";
-  function update() {
-    const version = `${store.version.pods} ${store.version.states} ${box.words().join(" ")}`;
-    if (version === seen) return;
+  let seen = "", query = route.query;
+  function update(asked = false) {
+    const version = `${store.version.pods} ${store.version.states}`;
+    if (version === seen && !asked) return;
     seen = version;
-    const words = box.words();
     const rows = [...store.pods.values()].filter((p) => {
-      const text = `${p.namespace}/${p.name} ${p.phase} ${p.containers.map((/** @type {any} */ c) => `${c.name} ${c.reason ?? ""}`).join(" ")}`.toLowerCase();
-      return words.every((w) => text.includes(w));
+      return box.matches(`${p.namespace}/${p.name} ${p.phase} ${p.containers.map((/** @type {any} */ c) => `${c.name} ${c.reason ?? ""}`).join(" ")}`, p.labels);
     });
     const rank = { failure: 0, warning: 1, unknown: 2, success: 3 };
     rows.sort((a, b) => rank[/** @type {"failure"} */ (stateOf(a))] - rank[/** @type {"failure"} */ (stateOf(b))] || (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
-    grid.set(rows);
+    grid.arrange(rows, query);
+    if (asked) grid.set(rows);
+    else grid.renew(rows);
     put(summary, grid.summary(store.pods.size, "pods"));
   }
   return {
-    title: "Pods", update, node: h("div.table-view", {}, h("h1.unseen", {}, "Pods"), h("div.filters", { role: "search" }, box.node, summary), grid.frame),
-    requery(query) { box.read(query); update(); }, close() { grid.close(); },
+    title: "Pods", update: () => update(), grid, node: h("div.table-view", {}, h("h1.unseen", {}, "Pods"), h("div.filters", { role: "search" }, box.node, summary), grid.frame),
+    requery(q) { query = q; box.read(q); update(true); }, close() { grid.close(); },
   };
 }
 
@@ -84,8 +84,9 @@ const MARKS = /** @type {Record<string, string>} */ ({ Killing: "failure", BackO
  */
 export function podView(route) {
   const [namespace = "", name = ""] = route.path;
+  const labels = h("div");
   const head = h("div.head-state"), containers = h("div"), line_ = h("div"), probes = h("ul.items"), events = h("ul.events");
-  const lineSection = section("Restarts", line_), eventSection = section("Events", events), probeSection = section("Probes", probes);
+  const containerSection = section("Containers", containers), lineSection = section("Restarts", line_), eventSection = section("Events", events), probeSection = section("Probes", probes);
   let seen = "";
   function update() {
     const version = `${store.version.pods} ${store.version.states} ${store.version.events}`;
@@ -94,9 +95,11 @@ export function podView(route) {
     const pod = [...store.pods.values()].find((p) => p.namespace === namespace && p.name === name);
     const of = [...store.events.values()].filter((e) => e.involvedObject?.namespace === namespace && e.involvedObject?.name === name);
     fill(head, pod ? badge(stateOf(pod), pod.phase || "–") : badge("unknown", "no such pod"), pod ? h("span", {}, pod.ready ? "ready" : "not ready") : null, pod?.reason ? h("span", {}, said(pod.reason)) : null);
+    refill(labels, labelLinks(pod?.labels));
     const rows = [...store.probes.values()].filter((r) => r.p.namespace === namespace && r.p.pod === name).sort((a, b) => (a.name < b.name ? -1 : 1));
     probeSection.hidden = !rows.length;
-    refill(probes, ...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(r.p.container, 80)), h("span.kind", {}, ` ${r.p.kind} · `, said(r.p.target || r.p.handler, 200), ` · ${r.state}`)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.cause || r.p.last?.text || r.p.gate || "", 200))))));
+    refill(probes, ...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(nameOf(r.p) || r.p.target || r.p.handler, 200)), h("span.kind", {}, ` ${r.p.kind} · `, nameOf(r.p) ? said(r.p.target || r.p.handler, 200) : "", nameOf(r.p) ? " · " : "", r.state)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.cause || r.p.last?.text || r.p.gate || "", 200))))));
+    containerSection.hidden = !pod?.containers.some((/** @type {any} */ c) => nameOf({ container: c.name }));
     fill(containers, ...(pod?.containers ?? []).map(containerOf));
     showLine(pod, of);
     eventSection.hidden = !of.length;
@@ -122,7 +125,7 @@ export function podView(route) {
   return {
     title: line(name, 60), update,
     node: h("div.pod-view", {}, h("nav.crumbs", { "aria-label": "Path" }, h("a", { href: "#/pods" }, "Pods")), h("div.title", {}, h("h1", {}, said(`${namespace}/${name}`, 160)), head),
-      section("Containers", containers), lineSection, probeSection, eventSection),
+      labels, containerSection, lineSection, probeSection, eventSection),
   };
 }
 

@@ -1,9 +1,9 @@
 // @ts-check
 // The page of one probe: its state with the cause, the events of its ticks, and its actions.
 
-import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
+import { ask, act, Failed, pathOf, setToken, token, unanswered } from "./api.js";
 import { Entry, isEntry, names } from "./checks.js";
-import { badge, fill, h, icon, keep, link, put, quoted, refill, said, section } from "./dom.js";
+import { badge, containerOf, fill, h, icon, keep, labelLinks, link, put, quoted, refill, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
 import { Past } from "./past.js";
 import * as store from "./store.js";
@@ -37,7 +37,8 @@ export function probeView(route) {
   const cause = h("div"), causeSection = section("Cause", cause);
   const ticks = h("div.ticks"), ticksSection = section("Ticks", ticks);
   const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = new Past(of), entry = new Entry(of);
-  const heading = h("h1", {}, said(container, 80), " ", h("span", {}, said(kind, 20)));
+  const own = containerOf({ container });
+  const heading = h("h1", {}, said(own || pod, 80), " ", h("span", {}, said(kind, 20)));
   const chartSection = section("Latency", chart), metricsSection = section("Metrics", metrics);
   const actions = new Actions(of, () => refresh(true));
   let row = find(of), seen = "", asked = 0, running = false, closed = false, lastSummary = 0, timer = 0;
@@ -57,7 +58,8 @@ export function probeView(route) {
 
   /** @param {any} e */
   function failed(e) {
-    put(why, e instanceof Failed && e.status === 404 ? clean(e.message) : `The agent does not answer: ${line(e?.message)}`);
+    if (unanswered(e)) return;
+    put(why, clean(e?.message));
     if (e instanceof Failed && e.status === 404) {
       fill(head, badge("unknown", "no such probe"));
       for (const part of [entry.checks, entry.reports, causeSection, ticksSection, chartSection, metricsSection]) part.hidden = true;
@@ -71,9 +73,10 @@ export function probeView(route) {
     lastSummary = Date.now();
     actions.node.hidden = false;
     put(why, clean(x.summary));
-    why.dataset.state = p.paused ? "paused" : state;
+    why.dataset.state = p.paused ? "paused" : p.maintenance ? "maintenance" : state;
     fill(head, badge(why.dataset.state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
       p.paused ? h("span.pill", {}, p.pausedUntil ? `${holds(p)} until ${clock(when(p.pausedUntil))}` : holds(p), p.pauseReason ? h("span", {}, ": ", said(p.pauseReason)) : null) : null,
+      p.maintenance ? h("span.pill", {}, `maintenance until ${clock(when(p.maintenance.until))}`, p.maintenance.reason ? h("span", {}, ": ", said(p.maintenance.reason)) : null) : null,
       p.onHold ? h("span.pill", {}, "on hold") : null, p.gate && !p.paused ? h("span.pill", {}, said(p.gate)) : null);
     agentSection.hidden = !objects(x.agent).length;
     fill(agent, ...objects(x.agent).map((c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
@@ -95,7 +98,7 @@ export function probeView(route) {
 
   /** @param {any} p @param {any[]} partOf */
   function showFacts(p, partOf) {
-    const spec = p.spec ?? {};
+    const spec = p.spec ?? {}, labels = labelLinks(store.labelsOfName(namespace, pod));
     const fact = (/** @type {string} */ name, /** @type {any} */ value) => [h("dt", {}, name), h("dd", {}, value)];
     refill(facts, ...[
       partOf.length ? fact("Part of", names(partOf.slice(0, 200))) : [],
@@ -103,7 +106,7 @@ export function probeView(route) {
       fact("Period", said(spec.period, 30)), fact("Timeout", said(spec.timeout, 30)), fact("Initial delay", said(spec.initialDelay, 30)),
       fact("Thresholds", `${count(spec.successThreshold ?? 1)} to succeed, ${count(spec.failureThreshold ?? 1)} to fail`),
       p.next ? fact("Next attempt", clock(when(p.next))) : [], p.pausedBy ? fact(p.forced ? "Forced by" : "Paused by", said(p.pausedBy)) : [],
-      fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120)))].flat());
+      fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))), labels ? fact("Labels", labels) : []].flat());
   }
 
   /** @param {any[]} list @param {any} bad */
@@ -118,7 +121,7 @@ export function probeView(route) {
 
   function update() {
     row = find(of) ?? (row && store.probes.has(row.key) ? row : null);
-    const p = row?.p, version = p ? `${row?.state}${p.last?.time}${p.paused}${p.gate?.replace(/\d+/g, "")}${p.onHold}${p.run}` : `none ${store.version.members}`;
+    const p = row?.p, version = p ? `${row?.state}${p.last?.time}${p.paused}${p.maintenance?.until}${p.gate?.replace(/\d+/g, "")}${p.onHold}${p.run}` : `none ${store.version.members}`;
     if (version === seen && asked) return;
     const wait = 1000 - (Date.now() - asked); // a probe may tick ten times a second
     if (wait > 0 && asked) {
@@ -136,7 +139,7 @@ export function probeView(route) {
     actions.node, h("div.columns", {}, h("div", {}, entry.checks, entry.reports, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, chartSection, past.node, metricsSection)));
   agentSection.hidden = causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
   return {
-    title: `${line(pod, 40)} ${line(container, 40)} ${line(kind, 20)}`, node, update,
+    title: [line(pod, 40), line(own, 40), line(kind, 20)].filter(Boolean).join(" "), node, update,
     tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); entry.tick(); },
     close() { closed = true; past.close(); entry.close(); clearTimeout(timer); },
   };

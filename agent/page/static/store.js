@@ -16,7 +16,7 @@ const MIN_PAUSE = 100; // ms between two batches
  * @property {any} p the newest summary
  * @property {string} name for sorting
  * @property {string} text for searching
- * @property {string} state the value that it is counted by: its state, or "paused"
+ * @property {string} state the value that it is counted by: its state, "paused" or "maintenance"
  * @property {number} sinceMs
  * @property {number} slot in the histories
  * @property {number} version changes with the row
@@ -31,9 +31,9 @@ export const pods = new Map();
 /** @type {Map<string, any>} */
 export const events = new Map();
 /** @type {Record<string, number>} */
-export const counts = { failure: 0, warning: 0, unknown: 0, paused: 0, success: 0 };
+export const counts = { failure: 0, warning: 0, unknown: 0, paused: 0, maintenance: 0, success: 0 };
 
-export const link = { state: "connecting", epoch: 0, since: 0, heard: 0, text: "" };
+export const link = { state: "connecting", epoch: 0, since: 0, heard: 0, lost: 0, text: "" };
 
 /** Counters of changes, for views: of added and removed rows, of states, and of any field of probes, pods and events. */
 export const version = { members: 0, states: 0, probes: 0, pods: 0, events: 0 };
@@ -213,7 +213,7 @@ function applyProbe(key, o) {
     return;
   }
   if (!row && probes.size >= MAX_PROBES) return;
-  const state = o.paused ? "paused" : STATES.includes(o.state) ? o.state : STATES.includes(o.result) ? o.result : "unknown";
+  const state = o.paused ? "paused" : o.maintenance ? "maintenance" : STATES.includes(o.state) ? o.state : STATES.includes(o.result) ? o.result : "unknown";
   const sinceMs = when(o.stateSince);
   if (!row) {
     const name = `${o.namespace}/${o.pod}/${o.container}/${o.kind}`;
@@ -268,7 +268,7 @@ export function textOf(row) {
 function applyPod(key, o) {
   version.pods++;
   if (o.removed) pods.delete(key);
-  else pods.set(key, { ...o, containers: objects(o.containers), epoch: link.epoch });
+  else pods.set(key, { ...o, containers: objects(o.containers), labels: o.labels && typeof o.labels === "object" ? o.labels : undefined, epoch: link.epoch });
 }
 
 /**
@@ -306,15 +306,21 @@ export function connected() {
 export function setLink(state, text = "") {
   link.state = state;
   link.text = text;
+  link.lost = state === "live" || state === "paused" ? 0 : link.lost || Date.now();
   if (document.hidden) for (const f of listeners) f([]); // the title of a hidden tab shows the state
   schedule();
 }
+
+const FILLED = 1500; // ms after which a new connection has sent all
+
+/** loading reports whether the agent has not sent all objects yet. */
+export const loading = () => link.state !== "live" || Date.now() - link.since < FILLED;
 
 /**
  * worst returns the state of all probes together.
  */
 export function worst() {
-  return STATES.find((s) => counts[s] > 0) ?? (counts.paused > 0 ? "success" : "unknown");
+  return STATES.find((s) => counts[s] > 0) ?? (counts.paused + counts.maintenance > 0 ? "success" : "unknown");
 }
 
 /** @type {Map<string, string>} */
@@ -336,6 +342,30 @@ export function worstOf(namespace, pod) {
     }
   }
   return worstStates.get(`${namespace}/${pod}`) ?? "";
+}
+
+/**
+ * labelsOf returns the labels of a pod; undefined if the pod is not known.
+ * @param {string} uid
+ * @returns {Record<string, string> | undefined}
+ */
+export const labelsOf = (uid) => pods.get(uid)?.labels;
+
+/** @type {Map<string, string>} */
+let uids = new Map();
+let uidsVersion = -1;
+
+/**
+ * labelsOfName returns the labels of the pod with a name.
+ * @param {string} namespace
+ * @param {string} name
+ */
+export function labelsOfName(namespace, name) {
+  if (uidsVersion !== version.pods) {
+    uidsVersion = version.pods;
+    uids = new Map([...pods].map(([uid, pod]) => [`${pod.namespace}/${pod.name}`, uid]));
+  }
+  return labelsOf(uids.get(`${namespace}/${name}`) ?? "");
 }
 
 /** @param {any} e an event */

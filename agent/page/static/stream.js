@@ -119,7 +119,8 @@ async function follow(signal) {
       await once(signal);
       why = "the agent has ended the stream";
     } catch (e) {
-      why = e instanceof Error ? e.message : String(e);
+      // The browser's texts of a lost connection say nothing.
+      why = e === "silent" ? `it has been silent for ${PATIENCE / 1000} s` : e instanceof TypeError ? "" : e instanceof Error ? e.message : String(e);
     }
     if (signal.aborted) break;
     if (Date.now() - began > 10_000) attempt = 0;

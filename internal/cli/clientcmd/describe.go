@@ -151,6 +151,9 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	if !p.PausedUntil.IsZero() {
 		field("Resumes", "in "+max(time.Until(p.PausedUntil), 0).Round(time.Second).String())
 	}
+	if m := p.Maintenance; m != nil {
+		field("Maintenance", line(m.Text(time.RFC3339, time.Local)))
+	}
 	field("Spec", specText(&p.Spec))
 	if !p.Next.IsZero() {
 		field("Next", "in "+max(time.Until(p.Next), 0).Round(100*time.Millisecond).String())

@@ -62,7 +62,7 @@ func (f *selectionFlags) addPods(c *cobra.Command) {
 // addProbes adds the flags for fields of probes.
 func (f *selectionFlags) addProbes(c *cobra.Command) {
 	c.Flags().StringVar(&f.handler, "handler", "", "handler, such as http, or the name of a plugin")
-	c.Flags().Var(command.OneOf(&f.state, append([]string{""}, api.States...)...), "state", "state of the probe; a paused probe matches only paused")
+	c.Flags().Var(command.OneOf(&f.state, append([]string{""}, api.States...)...), "state", "state of the probe; a paused probe matches only paused, and one in maintenance only maintenance")
 }
 
 func (f *selectionFlags) addKind(c *cobra.Command) {

@@ -125,8 +125,10 @@ func (g *getter) poll(ctx context.Context, c *client.Client, s *selection, print
 			}
 		}
 		seen = now
-		if err := print(changed); err != nil {
-			return err
+		if len(changed) > 0 {
+			if err := print(changed); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():

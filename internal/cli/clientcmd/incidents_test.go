@@ -2,6 +2,9 @@ package clientcmd_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -105,5 +108,25 @@ func TestStatusNamesLargestIncident(t *testing.T) {
 	delete(answers, "GET /api/v1/incidents") // of an older agent
 	if code, stdout, stderr := prober(newFakeAgent(t, answers).URL, "status"); code != 1 || stdout != fails+"\n" {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	}
+}
+
+// Get incidents -w writes what has changed since the request before.
+func TestIncidentsAreFollowed(t *testing.T) {
+	list, large := twoIncidents()
+	answers := []string{list, list, `{"items":[` + strings.Replace(large, `"failing":3`, `"failing":9`, 1) + `]}`}
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked >= len(answers) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, answers[asked])
+		asked++
+	}))
+	t.Cleanup(server.Close)
+	code, stdout, stderr := prober(server.URL, "get", "incidents", "-w", "-o", "jsonpath={.items[*]['id','failing']}{','}")
+	if want := "3fa07 00001 3 0,\n3fa07 9,\n"; code != 1 || stdout != want || !strings.Contains(stderr, "503") {
+		t.Errorf("exit code %d, %q, want %q; %s", code, stdout, want, stderr)
 	}
 }

@@ -68,13 +68,30 @@ func (m *missing) near(absent, names []string, resource string) {
 	names = slices.Compact(names)
 	var similar []string
 	for _, a := range absent {
-		for _, n := range names {
-			if n != "" && (strings.HasPrefix(n, a) || strings.HasPrefix(a, n+"/") || nearest.Name(a, []string{n}) != "") {
-				similar = append(similar, line(n))
-			}
-		}
+		similar = append(similar, similarTo(a, names)...)
 	}
 	if len(similar) > 0 {
 		m.hint = fmt.Sprintf("did you mean %s? prober get %s lists them", strings.Join(similar[:min(len(similar), maxNear)], ", "), resource)
 	}
+}
+
+// similarTo returns the names that are similar to an absent one: first a pattern, if several begin with it.
+func similarTo(absent string, names []string) (similar []string) {
+	begin := 0
+	for _, n := range names {
+		if strings.Contains(n, "/") && !strings.Contains(absent, "/") {
+			continue // its pod is similar
+		}
+		prefix := n != "" && strings.HasPrefix(n, absent)
+		if prefix {
+			begin++
+		}
+		if prefix || n != "" && strings.HasPrefix(absent, n+"/") || nearest.Name(absent, []string{n}) != "" {
+			similar = append(similar, line(n))
+		}
+	}
+	if begin > 1 {
+		similar = append([]string{command.Quote([]string{absent + "*"})}, similar...)
+	}
+	return similar
 }

@@ -150,7 +150,8 @@ func TestListsSelect(t *testing.T) {
 		{"get endpoints -l app -o name", 0, "endpoint/cart endpoint/shop-web"},
 		{"get endpoints -l app=cart -o name", 0, "endpoint/cart"},
 		{"get endpoints sh* -o name", 0, "endpoint/shop-web"},
-		{"get probes shop-w", 1, "prober: error: no probe of shop-w\nprober: hint: did you mean shop-db, shop-web, shop-web/web? prober get probes lists them"},
+		{"get probes shop-w", 1, "prober: error: no probe of shop-w\nprober: hint: did you mean shop-db, shop-web? prober get probes lists them"},
+		{"get probes shop", 1, "prober: error: no probe of shop\nprober: hint: did you mean 'shop*', shop-db, shop-web? prober get probes lists them"},
 	} {
 		code, stdout, stderr := prober(server, strings.Fields(c.args)...)
 		got := strings.Join(strings.Fields(stdout), " ")

@@ -23,7 +23,8 @@ func newStatus(env *command.Env) *cobra.Command {
 		Use:   "status [NAME]... [KIND]",
 		Short: "Show in one line whether everything is healthy",
 		Long: "Status counts the probes of a running agent by their states, and names the first that\n" +
-			"fails. A paused probe counts as paused only. It also counts containers that do not stay\n" +
+			"fails. A paused probe counts as paused only, and one in a maintenance window as\n" +
+			"maintenance. It also counts containers that do not stay\n" +
 			"up, plugins that do not run, and the problems of the agent in /readyz: a refused file, a\n" +
 			"source of targets that cannot be refreshed, or a problem of its host. Plugins and\n" +
 			"problems of the agent are included with names, -n and -l, too.\n\n" + probeNames + "\n\n" +
@@ -79,7 +80,7 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 		}
 	}
 	parts := []string{fmt.Sprintf("%s: %d success", command.Count(len(probes), "probe"), counts["success"])}
-	for _, state := range []string{"warning", "failure", "unknown", api.Paused} {
+	for _, state := range []string{"warning", "failure", "unknown", api.Paused, api.InMaintenance} {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}

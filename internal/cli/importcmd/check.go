@@ -19,7 +19,8 @@ import (
 type Validate func(ctx context.Context, configFile string, pluginDirs []string) error
 
 // accepted returns prober.yaml. It leaves out, and reports, the entries that validate refuses, and checks modules
-// without targets too. An error means that nothing can be written.
+// without targets too. An error means that nothing can be written. See RATIONALE.md, "Why does prober import let
+// prober validate decide what it writes?".
 func (p *plan) accepted(ctx context.Context, tool string, validate Validate) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "prober-import-")
 	if err != nil {
@@ -76,8 +77,8 @@ func (p *plan) drop(err error) (any bool) {
 		if !exact {
 			i--
 		}
-		if i < 0 {
-			continue
+		if i < 0 || p.startsBetween(entries[i].line, lineOf(at)) {
+			continue // the error is not in an entry
 		}
 		if e := entries[i]; !e.dropped {
 			e.dropped, any = true, true
@@ -92,6 +93,11 @@ func (p *plan) drop(err error) (any bool) {
 		}
 	}
 	return any
+}
+
+// startsBetween reports whether a top-level field begins after the line first, up to last.
+func (p *plan) startsBetween(first, last int) bool {
+	return slices.ContainsFunc(p.starts, func(line int) bool { return line > first && line <= last })
 }
 
 // lineOf returns the line of an error. That of a target is in the name of its source.

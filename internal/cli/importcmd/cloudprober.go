@@ -55,7 +55,6 @@ type cloudCheck struct {
 	group  *group
 	port   int
 	config fields // of the plugin, by validators and the probe
-	target fields // target of a plugin
 }
 
 func (c *cloudprober) probe(o *object) {

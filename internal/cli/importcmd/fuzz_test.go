@@ -12,7 +12,7 @@ import (
 )
 
 // fuzz checks that an importer never panics, and that what it writes can be loaded. `prober import` also runs
-// prober validate, see TestImport.
+// prober validate, see TestImport of internal/cli.
 func fuzz(f *testing.F, tool, name string) {
 	archives, err := filepath.Glob(filepath.Join("testdata", tool, "*.txtar"))
 	if err != nil || len(archives) == 0 {
@@ -73,4 +73,3 @@ func FuzzUptimeKuma(f *testing.F)  { fuzz(f, "uptime-kuma", "backup.json") }
 func FuzzCloudprober(f *testing.F) { fuzz(f, "cloudprober", "cloudprober.cfg") }
 func FuzzNagios(f *testing.F)      { fuzz(f, "nagios", "objects.cfg") }
 func FuzzMonit(f *testing.F)       { fuzz(f, "monit", "monitrc") }
-

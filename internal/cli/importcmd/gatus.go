@@ -109,10 +109,14 @@ func (g *gatus) endpoint(o *object) {
 		c.group.labels[l.key] = l.value
 	}
 	for i, n := range o.items("conditions") {
-		if parsed, ok := parseCondition(n.Value, position{o.file, n.Line, yamlpos.Item(join(o.path, "conditions"), i)}); ok {
+		at := position{o.file, n.Line, yamlpos.Item(join(o.path, "conditions"), i)}
+		switch parsed, ok := parseCondition(n.Value, at); {
+		case !ok:
+			g.p.noEqual(at, "%.80q is not a condition", n.Value)
+		case environment().MatchString(n.Value):
+			g.p.noEqual(at, "a condition cannot refer to a variable")
+		default:
 			c.conditions = append(c.conditions, parsed)
-		} else {
-			g.p.noEqual(position{o.file, n.Line, yamlpos.Item(join(o.path, "conditions"), i)}, "%.80q is not a condition", n.Value)
 		}
 	}
 	o.ignore("the page of prober has no such options", "ui")
@@ -178,7 +182,7 @@ func (g *gatus) alerts(o *object, names *[]string) (t gatusThresholds) {
 // target sets the probe and the target. It reports whether the endpoint can be imported.
 func (c *gatusCheck) target(client *object) bool {
 	address := c.o.text("url")
-	if strings.Contains(address, "${") {
+	if environment().MatchString(address) {
 		c.p.noEqual(c.o.at("url"), "the endpoint is not imported: a target cannot refer to a variable")
 		return false
 	}
@@ -400,11 +404,14 @@ func (c *gatusCheck) expand(text string) string { return expandVariables(c.p, te
 
 func expandVariables(p *plan, text string) string {
 	return environment().ReplaceAllStringFunc(text, func(found string) string {
+		if found == "$$" {
+			return "$"
+		}
 		return p.variableReference(strings.Trim(found, "${}"))
 	})
 }
 
-var environment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`) })
+var environment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\$|\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*`) })
 
 // take calls use with each condition about left, and keeps those for which it returns false.
 func (c *gatusCheck) take(left string, use func(condition) bool) {

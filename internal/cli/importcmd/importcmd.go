@@ -149,7 +149,7 @@ func (r *run) run(ctx context.Context, paths []string) error {
 		return command.Failed(err)
 	}
 	r.printFindings(p)
-	if p.count(noEqual) > 0 {
+	if p.count(noEqual) > 0 || p.omitted > 0 {
 		return &command.Exit{Code: command.ExitFailed}
 	}
 	return nil

@@ -95,7 +95,7 @@ func (m *kumaMonitor) login(h *httpCheck) {
 		h.config = h.config.set("credentials", m.p.addCredentials(o.at("authMethod"), m.name, "httpcheck", f))
 	default:
 		m.p.noEqual(o.at("authMethod"), "there is no login by %.20q", method)
-		for _, name := range strings.Fields("basic_auth_user basic_auth_pass oauth_client_id oauth_client_secret oauth_token_url oauth_scopes oauth_audience oauth_auth_method authWorkstation authDomain") {
+		for name := range strings.FieldsSeq("basic_auth_user basic_auth_pass oauth_client_id oauth_client_secret oauth_token_url oauth_scopes oauth_audience oauth_auth_method authWorkstation authDomain") {
 			o.used[name] = true
 		}
 	}

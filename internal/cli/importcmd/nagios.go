@@ -207,8 +207,11 @@ func (n *nagios) hostGroup(d *definition) {
 	for _, host := range d.words("members") {
 		if host == "*" {
 			for _, h := range n.order {
-				n.join(h, name)
+				if n.left > 0 {
+					n.join(h, name)
+				}
 			}
+			n.left -= len(n.order) / 100 // looking at hosts takes time too
 		} else if h := n.hosts[host]; h != nil {
 			n.join(h, name)
 		} else {
@@ -366,6 +369,9 @@ func (n *nagios) passive(d *definition, name string, labels map[string]string, a
 
 // hostsOfService returns the hosts of a service, in the order of their definitions.
 func (n *nagios) hostsOfService(d *definition) (all []*nagiosHost) {
+	if n.left < 0 {
+		return nil // reported
+	}
 	chosen, not := make(map[string]bool), make(map[string]bool)
 	add := func(name string, hosts []string) {
 		if n.left -= len(hosts) / 100; n.left < 0 {
@@ -385,7 +391,7 @@ func (n *nagios) hostsOfService(d *definition) (all []*nagiosHost) {
 		plain := strings.TrimPrefix(name, "!")
 		switch {
 		case plain == "*":
-			add(name, sortedKeys(n.hosts))
+			add(name, n.hostNames())
 		case n.hosts[plain] == nil:
 			n.p.noEqual(d.at("host_name"), "there is no host %.40q", plain)
 		default:
@@ -395,7 +401,7 @@ func (n *nagios) hostsOfService(d *definition) (all []*nagiosHost) {
 	for _, name := range append(d.words("hostgroup_name"), d.words("hostgroup")...) {
 		plain := strings.TrimPrefix(name, "!")
 		if plain == "*" {
-			add(name, sortedKeys(n.hosts))
+			add(name, n.hostNames())
 		} else if len(n.hostsOf[plain]) == 0 {
 			n.p.noEqual(d.at("hostgroup_name"), "there is no host group %.40q with hosts", plain)
 		} else {
@@ -403,13 +409,22 @@ func (n *nagios) hostsOfService(d *definition) (all []*nagiosHost) {
 		}
 	}
 	for _, h := range n.order {
-		if n.left > 0 && chosen[h.name] && !not[h.name] {
+		if chosen[h.name] && !not[h.name] {
 			all = append(all, h)
 		}
 	}
-	n.left -= len(n.order) / 100 // looking for hosts takes time too
+	n.left -= len(n.order) / 100
 	if len(all) == 0 {
 		n.p.noEqual(d.at(""), "the service %s is not imported: it has no host", d.label("service_description"))
+	}
+	return all
+}
+
+// hostNames returns the names of all hosts.
+func (n *nagios) hostNames() []string {
+	all := make([]string, len(n.order))
+	for i, h := range n.order {
+		all[i] = h.name
 	}
 	return all
 }

@@ -20,7 +20,6 @@ type nagiosArguments struct {
 	flags  map[string]string
 	bad    bool // an argument has no equal
 	target string
-	port   int
 	config fields
 }
 
@@ -65,7 +64,7 @@ func (c *nagiosArguments) shipped(words []string) bool {
 	}
 	check.set()
 	if c.bad {
-		c.p.findings = c.p.findings[:findings] // about the probe that is not made
+		c.p.forget(findings) // they are about the probe that is not made
 		c.group.probe.action, c.group.static = nil, nil
 	}
 	return !c.bad

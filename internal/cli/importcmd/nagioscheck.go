@@ -181,7 +181,7 @@ func manifest(name string, command []string) []byte {
 	n.Style = 0
 	text, err := yaml.Marshal(n)
 	if err != nil {
-		return []byte(fmt.Sprintf("# %v\n", err)) // strings can be encoded
+		return fmt.Appendf(nil, "# %v\n", err) // strings can be encoded
 	}
 	return text
 }

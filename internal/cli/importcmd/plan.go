@@ -29,7 +29,9 @@ type plan struct {
 	folders     map[string]bool     // of Nagios commands
 	manifests   map[string][]byte   // plugin.yaml of Nagios plugins, by name
 
+	starts   []int // lines of the top-level fields in the written prober.yaml
 	findings []Finding
+	reported map[kind]int
 	omitted  int // findings above maxFindings
 
 	names       map[string]bool // of groups, pushes and endpoints
@@ -41,7 +43,7 @@ type plan struct {
 	files       map[string]bool // names of files with secrets
 }
 
-// maxFindings and maxEntries bound what a hostile file can ask for.
+// maxFindings, of each kind, and maxEntries bound what a hostile file can ask for.
 const (
 	maxFindings = 20_000
 	maxEntries  = 20_000
@@ -49,7 +51,7 @@ const (
 
 func newPlan() *plan {
 	return &plan{
-		grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
+		reported: make(map[kind]int), grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
 		numbers: make(map[string]int), moduleOf: make(map[string]*module), moduleNames: make(map[string]bool), secrets: make(map[string]bool), references: make(map[string]bool), files: make(map[string]bool),
 	}
 }
@@ -59,12 +61,6 @@ type position struct {
 	file string
 	line int
 	path string // of the field
-}
-
-// in returns the position of a field below at, on the same line.
-func (at position) in(name string) position {
-	at.path = join(at.path, name)
-	return at
 }
 
 // kind is the kind of a [Finding].
@@ -87,11 +83,20 @@ type Finding struct {
 }
 
 func (p *plan) report(k kind, at position, format string, args ...any) {
-	if len(p.findings) == maxFindings {
+	if p.reported[k] == maxFindings {
 		p.omitted++
 		return
 	}
+	p.reported[k]++
 	p.findings = append(p.findings, Finding{at.file, max(at.line, 1), at.path, k, fmt.Sprintf(format, args...)})
+}
+
+// forget removes the findings after the first n.
+func (p *plan) forget(n int) {
+	for _, f := range p.findings[n:] {
+		p.reported[f.Kind]--
+	}
+	p.findings = p.findings[:n]
 }
 
 func (p *plan) noEqual(at position, format string, args ...any) {
@@ -301,14 +306,21 @@ func (p *plan) addEndpoint(c *composite) {
 	p.endpoints = append(p.endpoints, c)
 }
 
-// addReceiver adds a receiver, and returns its name.
+// addReceiver adds a receiver, and returns its name; "" if there are too many.
 func (p *plan) addReceiver(at position, name string, f fields) string {
+	if len(p.receivers) == maxReceivers {
+		p.noEqual(at, "the receiver is not imported: there are more than %d", maxReceivers)
+		return ""
+	}
 	name = p.uniqueIn(name, "receiver", func(name string) bool {
 		return slices.ContainsFunc(p.receivers, func(r *receiver) bool { return r.name == name })
 	})
 	p.receivers = append(p.receivers, &receiver{entry: entry{at: at}, name: name, rest: f})
 	return name
 }
+
+// maxReceivers is the limit of the receivers of prober.yaml.
+const maxReceivers = 50
 
 // addCredentials adds credentials for TLS, and returns their name.
 func (p *plan) addCredentials(at position, name, plugin string, f fields) string {

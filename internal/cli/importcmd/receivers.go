@@ -62,6 +62,10 @@ func (p *plan) mail(m *mailer) fields {
 		}
 		to = append(to, text)
 	}
+	if len(to) > maxMailboxes {
+		p.noEqual(m.at, "a receiver has at most %d addresses", maxMailboxes)
+		to = to[:maxMailboxes]
+	}
 	switch {
 	case len(to) == 0:
 		p.noEqual(m.at, "the receiver is not imported: it has no mail address")
@@ -84,6 +88,9 @@ func (p *plan) mail(m *mailer) fields {
 	}
 	return fields{{"mail", f}}
 }
+
+// maxMailboxes is the limit of the addresses of a receiver.
+const maxMailboxes = 50
 
 func isMailbox(text string) bool {
 	a, err := mail.ParseAddress(text)

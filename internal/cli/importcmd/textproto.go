@@ -11,7 +11,8 @@ import (
 )
 
 // parseTextproto returns the message in a file of protobuf's text format, without a schema: a mapping, whose
-// fields are lists where they are set more than once.
+// fields are lists where they are set more than once. See RATIONALE.md, "Why does prober import have a parser of
+// protobuf's text format?".
 func parseTextproto(p *plan, in input) (*object, error) {
 	t := &textproto{file: in.name, text: string(in.text), line: 1}
 	root := &yamlpos.Node{Kind: yamlpos.Mapping, Line: 1}

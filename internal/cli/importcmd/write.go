@@ -202,7 +202,9 @@ func (p *plan) locate(file []byte, sections []*section) error {
 		return fmt.Errorf("the written file cannot be read: %w", err)
 	}
 	root := doc.Content[0]
+	p.starts = p.starts[:0]
 	for i := 0; i+1 < len(root.Content); i += 2 {
+		p.starts = append(p.starts, root.Content[i].Line)
 		for _, s := range sections {
 			if s.key != root.Content[i].Value {
 				continue

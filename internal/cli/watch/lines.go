@@ -57,6 +57,8 @@ func writeLine(out io.Writer, c *Change, seen map[string]string) error {
 		state = []string{"removed"}
 	case p.Paused:
 		state = append(state, message(p, time.RFC3339, time.UTC))
+	case p.Maintenance != nil:
+		state = append(state, p.Maintenance.Text(time.RFC3339, time.UTC))
 	case p.Last != nil:
 		at = p.Last.Time
 		if p.Last.Result != p.Now() {

@@ -94,7 +94,7 @@ var sorts = []struct {
 func rank(r *row) int { return slices.Index(counted, r.probe.Counted()) }
 
 // counted are the counted states, the worst first.
-var counted = []string{"failure", "warning", "unknown", api.Paused, "success"}
+var counted = []string{"failure", "warning", "unknown", api.Paused, api.InMaintenance, "success"}
 
 func took(r *row) float64 {
 	if r.probe.Last == nil {

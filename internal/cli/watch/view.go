@@ -56,7 +56,7 @@ func (m *Model) tableView() []string {
 // head returns the header: the agent, the connection and the counts.
 func (m *Model) head() string {
 	parts := []string{fmt.Sprintf("%d probes: %d success", len(m.rows), m.counts["success"])}
-	for _, state := range []string{"warning", "failure", "unknown", api.Paused} {
+	for _, state := range []string{"warning", "failure", "unknown", api.Paused, api.InMaintenance} {
 		if n := m.counts[state]; n > 0 || state == "failure" {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
@@ -307,7 +307,7 @@ const (
 )
 
 func styleOf(state string) style {
-	return map[string]style{"success": good, "failure": bad, "unknown": warning, "warning": warning, api.Paused: dim}[state]
+	return map[string]style{"success": good, "failure": bad, "unknown": warning, "warning": warning, api.Paused: dim, api.InMaintenance: dim}[state]
 }
 
 func (m *Model) paint(s style, text string) string {

@@ -82,6 +82,7 @@ func axeFindsNothing(t *testing.T, a *agent) {
 		{"#/availability", `document.querySelector(".note")`},
 		{"#/probe/default/shop/http/readiness", `document.querySelector("[data-part=cause] pre")`},
 		{"#/probe/default/shop/good/readiness", `document.querySelector(".ticks details")`},
+		{"#/nosuch", `document.querySelector(".note a")`},
 		{"#/probe/default/shop/nosuch/readiness", `document.querySelector("[data-part=summary]").innerText.includes("containers with probes")`},
 	}
 	b := open(t, a.url("#/wall"), desktop)
@@ -125,7 +126,7 @@ func hostileTextsAreHarmless(t *testing.T, a *agent) {
 		{"#/probes?q=shout", `document.querySelector(".space .output")?.innerText.includes("<script>")`},
 		{"#/events?q=shout", `[...document.querySelectorAll(".space .output")].some((e) => e.innerText.includes("<script>"))`},
 		{"#/pod/default/shop", `document.querySelector(".events")?.innerText.includes("<script>")`},
-		{"#/%3Cscript%3E/%E2%80%AE?q=%3Cimg%20src=x%3E", `document.querySelector(".tiles")`},
+		{"#/%3Cscript%3E/%E2%80%AE?q=%3Cimg%20src=x%3E", `document.querySelector(".note")?.innerText.includes("<script>")`},
 		{"#/probe/%3Cimg%20src=x%20onerror=alert(1)%3E/b/c%E2%80%AE/readiness", `document.querySelector("[data-part=summary]")?.innerText.includes("there is no pod")`},
 	} {
 		b.eval(fmt.Sprintf(`(location.hash = %s, true)`, quote(v.hash)), new(bool))

@@ -3,6 +3,7 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -19,10 +20,18 @@ type object = map[string]any
 
 // fake is an HTTP server that answers like an agent, with fixed data.
 type fake struct {
-	server *httptest.Server
-	probes []object // summaries
-	pods   []object
-	events []object
+	server   *httptest.Server
+	probes   []object // summaries
+	pods     []object
+	events   []object
+	reported map[string]object // fields of a report by pod, in place of others
+	later    chan frame        // is sent to the stream that is open
+}
+
+// frame is an object of the stream.
+type frame struct {
+	kind string
+	object
 }
 
 // probe adds a probe.
@@ -61,7 +70,7 @@ const day = 24 * time.Hour
 // startFake starts a fake agent with the probes of a small shop.
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := new(fake)
+	f := &fake{later: make(chan frame)}
 	for i, name := range []string{"web-0", "web-1", "web-2"} {
 		f.probe("shop", name, "nginx", "liveness", "http", "success", 9*day+time.Hour*time.Duration(i), 0.0021+0.0003*float64(i), "HTTP status 200")
 		f.probe("shop", name, "nginx", "readiness", "http", "success", 9*day+time.Hour*time.Duration(i), 0.0026+0.0002*float64(i), "HTTP status 200")
@@ -129,14 +138,24 @@ func (f *fake) route(mux *http.ServeMux) {
 
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
+	send := func(kind string, o object) {
+		text, _ := json.Marshal(o) // cannot fail
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, text)
+	}
 	for kind, all := range map[string][]object{"probe": f.probes, "pod": f.pods, "event": f.events} {
 		for _, o := range all {
-			text, _ := json.Marshal(o) // cannot fail
-			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, text)
+			send(kind, o)
 		}
 	}
-	_ = http.NewResponseController(w).Flush()
-	<-r.Context().Done()
+	for {
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case next := <-f.later:
+			send(next.kind, next.object)
+		case <-r.Context().Done():
+			return
+		}
+	}
 }
 
 func (f *fake) find(r *http.Request) object {
@@ -238,6 +257,21 @@ func (f *fake) history(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
+// partsOf returns the uptimes of the last 30 days of the probe with a number.
+func partsOf(i int, p object) []any {
+	parts := make([]any, 30)
+	for day := 3; day < len(parts); day++ { // the agent was installed then
+		parts[day] = 1.0
+	}
+	if i%7 == 3 {
+		parts[10+i%10], parts[21] = 0.991, 0.72
+	}
+	if p["state"] == "failure" {
+		parts[29] = 0.4
+	}
+	return parts
+}
+
 func (f *fake) report(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	var items []object
@@ -258,6 +292,10 @@ func (f *fake) report(w http.ResponseWriter, r *http.Request) {
 			}
 			item["incidents"] = []any{incident}
 		}
+		if query.Get("parts") == "30" {
+			item["parts"] = partsOf(i, p)
+		}
+		maps.Copy(item, f.reported[p["pod"].(string)])
 		items = append(items, item)
 	}
 	answer(w, object{"since": noon.Add(-30 * day).Format(time.RFC3339), "until": noon.Format(time.RFC3339), "items": items})

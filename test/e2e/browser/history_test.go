@@ -112,7 +112,7 @@ type report struct {
 type reportItem struct {
 	Namespace, Pod, Container, Kind string
 	Uptime                          *float64
-	Seconds                         struct{ Failure, Unknown float64 }
+	Seconds                         struct{ Success, Warning, Failure, Unknown float64 }
 	IncidentCount                   int
 	LongestSeconds                  float64
 	Incidents                       []struct {
@@ -202,8 +202,12 @@ func (i *reportItem) cells() []string {
 	if *i.Uptime < 1 {
 		uptime = fmt.Sprintf("%.3f %%", math.Floor(*i.Uptime*100_000)/1000)
 	}
+	name := i.Namespace + "/" + i.Pod
+	if i.Container != "target" { // the name of a target's pod says all
+		name += " " + i.Container
+	}
 	return []string{
-		fmt.Sprintf("%s/%s %s %s", i.Namespace, i.Pod, i.Container, i.Kind), uptime, fmt.Sprint(i.IncidentCount),
+		name + " " + i.Kind, uptime, whole(i.Seconds.Success + i.Seconds.Warning + i.Seconds.Failure), fmt.Sprint(i.IncidentCount),
 		whole(i.Seconds.Failure), whole(i.LongestSeconds), whole(i.Seconds.Unknown),
 	}
 }

@@ -1,4 +1,4 @@
-package importcmd_test
+package cli_test
 
 import (
 	"flag"
@@ -13,13 +13,13 @@ import (
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
+var updateImports = flag.Bool("update-imports", false, "write the golden files")
 
-// TestImport imports the files of each archive in testdata/TOOL with the real command, and validates what it has
+// TestImport imports the files of each archive in importcmd/testdata/TOOL with the real command, and validates what it has
 // written. An archive has the arguments in its comment, the inputs, and then prober.yaml, plugins and stderr.
 func TestImport(t *testing.T) {
 	for tool, least := range map[string]int{"blackbox": 10, "gatus": 10, "uptime-kuma": 10, "cloudprober": 10, "nagios": 10, "monit": 10} {
-		archives, err := filepath.Glob(filepath.Join("testdata", tool, "*.txtar"))
+		archives, err := filepath.Glob(filepath.Join("importcmd", "testdata", tool, "*.txtar"))
 		if err != nil || len(archives) < least {
 			t.Errorf("%s: %d archives, want %d; %v", tool, len(archives), least, err)
 		}
@@ -66,7 +66,7 @@ func testArchive(t *testing.T, tool, path string) {
 		}
 		got[m], files = string(text), append(files, txtar.File{Name: m, Data: text})
 	}
-	if *update {
+	if *updateImports {
 		out := txtar.Format(&txtar.Archive{Comment: archive.Comment, Files: append(inputs, files...)})
 		if err := os.WriteFile(path, out, 0o644); err != nil {
 			t.Fatal(err)
