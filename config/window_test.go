@@ -10,17 +10,23 @@ import (
 )
 
 func TestQuiet(t *testing.T) {
-	c, err := config.Parse("f", []byte(head+`notify:
+	const text = head + `notify:
   receivers:
   - name: ops
     webhook: {url: "http://h"}
+    match: [{labels: "team in (shop, pay),stage!=dev"}]
     timeZone: Europe/Riga
     quiet:
     - {schedule: "0 22 * * mon-fri", duration: 9h}
     - {from: 2026-12-24T18:00, until: "2026-12-27T00:00:00+02:00", timeZone: Europe/Riga}
-`))
-	if err != nil {
-		t.Fatal(err)
+`
+	c, err := config.Parse("f", []byte(text))
+	again, errAgain := config.Parse("f", []byte(text))
+	if err != nil || errAgain != nil {
+		t.Fatal(err, errAgain)
+	}
+	if !c.Notify.Receivers[0].Equal(&again.Notify.Receivers[0]) { // or a reload would replace it
+		t.Error("the receivers of two equal files differ")
 	}
 	for at, want := range map[string]string{
 		"2026-11-30T19:59:59Z": "", "2026-11-30T20:00:00Z": "2026-12-01T05:00:00Z", "2026-11-28T20:00:00Z": "",

@@ -50,7 +50,9 @@ func (r *receiver) status() api.Receiver {
 		s.State = "unused"
 	}
 	s.Pending, s.Open = b.pending()
-	s.QuietUntil = r.spec.Quiet.Until(time.Now()).UTC()
+	if b.isQuiet(time.Now()) {
+		s.QuietUntil = b.quietUntil.UTC()
+	}
 	items := make([]*item, 0, len(b.items))
 	for _, it := range b.items {
 		items = append(items, it)

@@ -329,10 +329,14 @@ func listNotifications(ctx context.Context, c *client.Client, s *selection) ([]i
 		if !s.selectsName(r.Name) {
 			continue
 		}
+		state := r.State
+		if !r.QuietUntil.IsZero() {
+			state += ", quiet"
+		}
 		items = append(items, item{
 			name: r.Name, object: r,
 			cells: []string{
-				r.Name, r.Type, r.State, fmt.Sprint(r.Open), fmt.Sprint(r.Pending), ago(r.LastSent), fmt.Sprint(r.Delivered), fmt.Sprint(r.Failed),
+				r.Name, r.Type, state, fmt.Sprint(r.Open), fmt.Sprint(r.Pending), ago(r.LastSent), fmt.Sprint(r.Delivered), fmt.Sprint(r.Failed),
 				fmt.Sprint(r.Refused), fmt.Sprint(r.Dropped), r.Answer, r.Error,
 			},
 		})
