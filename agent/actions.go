@@ -230,6 +230,7 @@ func pauseText(p *pauses.Pause) string {
 // pauseEnded reports that a pause or a forced state has expired.
 func (a *Agent) pauseEnded(key manager.Key, p pauses.Pause) {
 	a.hub.Probe(key)
+	a.incidents.Wake()
 	s, ok := a.manager.Latest(key)
 	if !ok {
 		return

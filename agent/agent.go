@@ -21,6 +21,7 @@ import (
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/agent/hostwatch"
+	"github.com/daeace23/prober/agent/incidents"
 	"github.com/daeace23/prober/agent/logs"
 	"github.com/daeace23/prober/agent/maintenance"
 	"github.com/daeace23/prober/agent/notify"
@@ -151,6 +152,8 @@ type Agent struct {
 	exporter    *otlp.Exporter
 	states      *states.Tracker
 	notifier    *notify.Notifier
+	incidents   *incidents.Watch
+	places      podPlaces
 	judge       *depend.Judge
 	pushes      *push.Pushes
 	endpoints   *endpoints.Endpoints
@@ -255,7 +258,8 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
-	a.states = states.New(append(readers, a.notifier, a.endpoints)...)
+	a.incidents = incidents.NewWatch(a.incidentProbes)
+	a.states = states.New(append(readers, a.notifier, a.endpoints, a.incidents)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
 	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history comes before the maintenance
@@ -343,6 +347,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.hub.Run(follow, a.streamState()) })
 	watching.Go(func() { a.exporter.Run(follow) })
 	watching.Go(func() { a.notifier.Run(follow) })
+	watching.Go(func() { a.incidents.Run(follow) })
 	watching.Go(func() { a.pushes.Run(follow) })
 	if a.history != nil {
 		watching.Go(func() { a.history.Run(follow) })

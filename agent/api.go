@@ -395,6 +395,7 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
+	defer a.incidents.Wake()
 	namespace, pod, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
 	list, acted := probeList{Items: []api.ProbeStatus{}}, false
 	var refused error

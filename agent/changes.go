@@ -57,9 +57,10 @@ func isDecided(u results.Update) bool {
 	return !u.Removed && u.Reason != results.Initial && u.Reason != results.Restored && u.Reason != results.Forced
 }
 
-// watchPods updates the metrics when pods change or are removed, until ctx ends.
+// watchPods updates the metrics and the places of pods when pods change or are removed, until ctx ends.
 func (a *Agent) watchPods(ctx context.Context) {
 	for c := range a.source.Watch(ctx) {
+		a.places.changed(c)
 		if c.Removed {
 			a.metrics.PodGone(c.Pod.Namespace, c.Pod.Name, string(c.Pod.UID))
 			continue

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/incidents"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
@@ -112,4 +114,29 @@ func (a *Agent) apiExplanation(x *manager.Explanation) api.Explanation {
 		}
 	}
 	return shown
+}
+
+// maxPartCause is the maximum length of [api.IncidentPart].Cause in bytes.
+const maxPartCause = 200
+
+// apiIncident converts n to its API type.
+func apiIncident(n *incidents.Incident) api.IncidentStatus {
+	shown := api.IncidentStatus{
+		ID: n.ID, State: api.IncidentOpen, Cause: n.Cause, Start: n.Start, End: n.End, Failing: n.Failing, Probes: max(n.Peak, len(n.Parts)),
+		First: apiPart(&n.First), Parts: make([]api.IncidentPart, len(n.Parts)),
+	}
+	if !n.End.IsZero() {
+		shown.State = api.IncidentEnded
+	}
+	for i := range n.Parts {
+		shown.Parts[i] = apiPart(&n.Parts[i])
+	}
+	return shown
+}
+
+func apiPart(p *incidents.Part) api.IncidentPart {
+	return api.IncidentPart{
+		Namespace: p.Namespace, Pod: p.Pod, Container: p.Container, Kind: p.Kind.String(), Handler: p.Handler, Target: p.Target,
+		State: p.State.String(), Since: p.Since, Until: p.Until, Cause: clip.Text(p.Cause.Text, maxPartCause), Dependent: p.Dependent,
+	}
 }

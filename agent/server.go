@@ -108,10 +108,13 @@ func (a *Agent) routes() []route {
 		{"GET " + oneProbe + "/explain", a.serveExplain},
 		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
 		{"GET /api/v1/report", slow.Limit(history.Report)},
+		{"GET /api/v1/changes", slow.Limit(history.Changes)},
 		{"POST " + oneProbe + "/{action}", a.serveAction},
 		{"POST /api/v1/push", pushes.Limit(a.pushes.ServeLines)},
 		{"POST /api/v1/push/{name}", pushes.Limit(a.pushes.ServeName)},
 		{"GET /api/v1/endpoints", lists.Limit(a.serveEndpoints)},
+		{"GET /api/v1/incidents", lists.Limit(a.serveIncidents)},
+		{"GET /api/v1/incidents/{id}", a.serveIncident},
 		{"GET /api/v1/targets", lists.Limit(a.serveTargets)},
 		{"GET /api/v1/events", lists.Limit(a.serveEvents)},
 		{"GET /api/v1/stream", a.serveStream()},
@@ -156,6 +159,9 @@ GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND           one probe
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   the reason for its result, and the events of its ticks
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
+GET  /api/v1/changes              changes of the states of probes, with --state-dir; ?since= until= namespace= pod= container= kind=
+GET  /api/v1/incidents            failing probes, grouped by what they share; ?namespace= state=
+GET  /api/v1/incidents/ID         one incident
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
 GET  /api/v1/endpoints            endpoints of prober.yaml with their checks, and pushes; ?namespace= name= type= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=

@@ -68,8 +68,8 @@ spec:
 		_ = json.NewDecoder(r.Body).Decode(&message)
 		all := make(targets)
 		for _, p := range message.Probes {
-			_, titled, _ := strings.Cut(strings.TrimSuffix(message.Title, "…"), " readiness, ") // titles are cut
-			if all[p.Pod] = p.Target; len(message.Probes) == 1 && (titled == "" || !strings.HasPrefix(p.Target, titled)) {
+			shown := p.Target[:min(len(p.Target), 50)] // titles are cut
+			if all[p.Pod] = p.Target; len(message.Probes) == 1 && !strings.Contains(message.Title, shown) {
 				all[p.Pod] = message.Title
 			}
 		}

@@ -2,8 +2,10 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
+	"github.com/daeace23/prober/internal/window"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -22,8 +24,15 @@ type Receiver struct {
 	Exec    *ExecReceiver
 	Mail    *MailReceiver
 
-	Match  []ProbeMatch  // selects probes that match at least one; empty: all probes
-	States []NotifyState // states that are notified
+	Match []ProbeMatch // selects probes that match at least one; empty: all probes
+	// Fallback excludes the probes that other receivers select with Match. Except has the entries of these
+	// receivers, nil without Fallback.
+	Fallback bool
+	Except   []ProbeMatch
+	States   []NotifyState // states that are notified
+	Quiet    window.List   // when nothing is sent
+	// FlapDetection withholds the ends and begins of a probe that fails often.
+	FlapDetection bool
 	// For is how long a state must last before it is notified. Nil means 0, and a minute for a warning.
 	For            *time.Duration
 	GroupBy        []string      // field names of [ProbeMatch], and LabelPrefix with the name of a label; probes with the same values share a message
@@ -33,6 +42,8 @@ type Receiver struct {
 	Resolved       bool          // whether the end of a notified state is notified
 	MaxPerMinute   int           // messages
 	Retention      time.Duration // how long to retry the notification of a resolved incident
+	// TimeZone is the zone of the times in messages; nil means UTC.
+	TimeZone *time.Location
 
 	Line int // in the file, for later errors
 	Path string
@@ -48,23 +59,15 @@ const (
 	NotifyUnknown NotifyState = "unknown"
 )
 
-// WebhookFormat is the format of the body of a request.
-type WebhookFormat string
-
-// The formats of [Webhook.Format].
-const (
-	SlackFormat     WebhookFormat = "slack"
-	TeamsFormat     WebhookFormat = "teams"
-	PagerDutyFormat WebhookFormat = "pagerduty"
-	JSONFormat      WebhookFormat = "json"
-	TemplateFormat  WebhookFormat = "template"
-)
-
-// Webhook is a URL that receives a POST for each message.
+// Webhook is a URL that receives a request for each message.
 type Webhook struct {
 	Format          WebhookFormat
 	URL, URLFile    string // exactly one is set
 	RoutingKeyFile  string // of PagerDuty
+	APIKeyFile      string // of Opsgenie
+	BotTokenFile    string // of Telegram
+	ChatID          string // of Telegram: a number, or @CHANNEL
+	Room            string // ID of a room of Matrix
 	Headers         map[string]string
 	BearerTokenFile string // "": no token
 	CA              string // path of the trusted CAs, in PEM; "": the system's
@@ -114,8 +117,8 @@ const (
 	DefaultMaxPerMinute   = 20
 	DefaultNotifyTimeout  = 10 * time.Second // of a request or a command; a mail has three times as long
 	WarningFor            = time.Minute      // how long a warning must last before it is notified
-	pagerDutyURL          = "https://events.pagerduty.com/v2/enqueue"
 	maxReceivers          = 50
+	maxQuiet              = 20 // windows of a receiver
 )
 
 // Equal reports whether r and other are equal except for their position in the file.
@@ -133,6 +136,26 @@ func (r *Receiver) withoutPlace() *Receiver {
 		c.Webhook = &w
 	}
 	return &c
+}
+
+// Selects reports whether r selects the probe.
+func (r *Receiver) Selects(p *ProbeFacts) bool {
+	return MatchesAny(r.Match, p) && !slices.ContainsFunc(r.Except, func(m ProbeMatch) bool { return m.Matches(p) })
+}
+
+// setExcept sets Except of each receiver with Fallback.
+func (n *Notify) setExcept() {
+	var selected []ProbeMatch
+	for i := range n.Receivers {
+		if r := &n.Receivers[i]; !r.Fallback {
+			selected = append(selected, r.Match...)
+		}
+	}
+	for i := range n.Receivers {
+		if r := &n.Receivers[i]; r.Fallback {
+			r.Except = selected
+		}
+	}
 }
 
 // Duration returns how long state must last before it is notified.

@@ -34,7 +34,7 @@ func TestNotify(t *testing.T) {
 	}
 	base := config.Receiver{
 		States: []config.NotifyState{"failure", "unknown"}, GroupBy: []string{"namespace"}, GroupWait: 10 * time.Second, GroupInterval: time.Minute,
-		RepeatInterval: 4 * time.Hour, Resolved: true, MaxPerMinute: 20, Retention: 24 * time.Hour,
+		RepeatInterval: 4 * time.Hour, Resolved: true, FlapDetection: true, MaxPerMinute: 20, Retention: 24 * time.Hour,
 	}
 	ops, pager, mail, local := base, base, base, base
 	ops.Name, ops.Line, ops.Path = "ops", 6, "notify.receivers[0]"
@@ -66,7 +66,7 @@ func TestNotifyErrors(t *testing.T) {
 		"{receivers: [{name: a, webhook: {url: 'http://secret@h'}}]}":                                                 "notify.receivers[0].webhook.url: must not have a user or a password: use bearerTokenFile",
 		"{receivers: [{name: a, webhook: {url: 'http://h/#x'}}]}":                                                     "notify.receivers[0].webhook.url: must not have a fragment",
 		"{receivers: [{name: a, webhook: {url: ftp}}]}":                                                               "notify.receivers[0].webhook.url: must be an http:// or https:// URL",
-		"{receivers: [{name: a, webhook: {format: slak, url: 'http://h'}}]}":                                          `notify.receivers[0].webhook.format: unknown value "slak"; known: json, pagerduty, slack, teams, template (did you mean "slack"?)`,
+		"{receivers: [{name: a, webhook: {format: slak, url: 'http://h'}}]}":                                          `notify.receivers[0].webhook.format: unknown value "slak"; known: alertmanager, discord, gotify, json, matrix, ntfy, opsgenie, pagerduty, slack, teams, telegram, template (did you mean "slack"?)`,
 		"{receivers: [{name: a, webhook: {format: pagerduty}}]}":                                                      "notify.receivers[0].webhook.routingKeyFile: the field is required with format: pagerduty",
 		"{receivers: [{name: a, webhook: {url: 'http://h', routingKeyFile: k}}]}":                                     "notify.receivers[0].webhook.routingKeyFile: needs format: pagerduty",
 		"{receivers: [{name: a, webhook: {url: 'http://h', template: x}}]}":                                           "notify.receivers[0].webhook.template: needs format: template",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,11 +9,14 @@ import (
 	"net/mail"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/daeace23/prober/internal/window"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 )
@@ -34,6 +38,7 @@ func (d *decoder) notify(a *Agent) yamlpos.Reader {
 			}
 			named[r.Name] = r.Line
 		}
+		notify.setExcept()
 		a.Notify = notify
 	}
 }
@@ -50,12 +55,12 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		r := Receiver{
 			States: []NotifyState{NotifyFailure, NotifyUnknown}, GroupBy: []string{"namespace"}, GroupWait: DefaultGroupWait,
-			GroupInterval: DefaultGroupInterval, RepeatInterval: DefaultRepeatInterval, Resolved: true, MaxPerMinute: DefaultMaxPerMinute,
+			GroupInterval: DefaultGroupInterval, Resolved: true, FlapDetection: true, MaxPerMinute: DefaultMaxPerMinute,
 			Retention: DefaultRetention, Line: n.Line, Path: path,
 		}
 		d.Mapping(n, path, yamlpos.Fields{
 			"name": d.NonEmpty(&r.Name), "webhook": d.webhook(&r.Webhook), "exec": d.execReceiver(&r.Exec), "mail": d.mail(&r.Mail),
-			"match": d.ListOf(d.probeMatch(&r.Match)), "states": d.notifyStates(&r.States), "groupBy": d.groupBy(&r.GroupBy),
+			"match": d.ListOf(d.probeMatch(&r.Match)), "fallback": d.Bool(&r.Fallback), "quiet": d.ListOf(d.quiet(&r.Quiet, yamlpos.Field(n, "timeZone"))), "states": d.notifyStates(&r.States), "groupBy": d.groupBy(&r.GroupBy),
 			"for": func(n *yamlpos.Node, path string) {
 				r.For = new(time.Duration)
 				d.interval(r.For, 0, 24*time.Hour)(n, path)
@@ -64,6 +69,8 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 			"groupInterval":  d.interval(&r.GroupInterval, 0, 24*time.Hour),
 			"repeatInterval": d.repeatInterval(&r.RepeatInterval),
 			"resolved":       d.Bool(&r.Resolved),
+			"flapDetection":  d.Bool(&r.FlapDetection),
+			"timeZone":       yamlpos.Parsed(&d.Decoder, &r.TimeZone, parseTimeZone),
 			"maxPerMinute":   d.Int(&r.MaxPerMinute, 1, 600),
 			"retention":      d.interval(&r.Retention, time.Minute, 30*24*time.Hour),
 		}, "name")
@@ -79,7 +86,41 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 		if set != 1 {
 			d.Errorf(n, path, "must have exactly one of exec, mail, webhook")
 		}
+		d.setRepeatInterval(n, path, &r)
 		*to = append(*to, r)
+	}
+}
+
+// quiet returns a reader of quiet hours. zone is the time zone of the receiver; nil: UTC.
+func (d *decoder) quiet(to *window.List, zone *yamlpos.Node) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		var f windowFields
+		fields := d.windowFields(&f, make(yamlpos.Fields))
+		if zone != nil {
+			if _, err := parseTimeZone(zone.Value); err == nil { // otherwise it is reported
+				f.zone = zone.Value
+			}
+		}
+		d.Mapping(n, path, fields)
+		*to = append(*to, d.window(n, path, &f))
+		if len(*to) == maxQuiet+1 {
+			d.Errorf(n, path, "must be one of at most %d items", maxQuiet)
+		}
+	}
+}
+
+// setRepeatInterval sets the default of the repeat interval.
+func (d *decoder) setRepeatInterval(n *yamlpos.Node, path string, r *Receiver) {
+	var rules FormatRules
+	if r.Webhook != nil {
+		rules = r.Webhook.Format.Rules()
+	}
+	set := yamlpos.Field(n, "repeatInterval")
+	switch {
+	case set == nil:
+		r.RepeatInterval = cmp.Or(rules.RepeatInterval, DefaultRepeatInterval)
+	case rules.MustRepeat && r.RepeatInterval == 0:
+		d.Errorf(set, path+".repeatInterval", "must not be 0 with format: %s, which ends an alert that is not sent again", rules.Name)
 	}
 }
 
@@ -134,56 +175,92 @@ func (d *decoder) webhook(to **Webhook) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		w := &Webhook{Format: JSONFormat, Headers: make(map[string]string), Timeout: DefaultNotifyTimeout}
 		d.Mapping(n, path, yamlpos.Fields{
-			"format": yamlpos.OneOf(&d.Decoder, &w.Format, SlackFormat, TeamsFormat, PagerDutyFormat, JSONFormat, TemplateFormat),
+			"format": yamlpos.OneOf(&d.Decoder, &w.Format, slices.Collect(WebhookFormats())...),
 			"url":    yamlpos.Parsed(&d.Decoder, &w.URL, parseWebhookURL), "urlFile": d.NonEmpty(&w.URLFile), "routingKeyFile": d.NonEmpty(&w.RoutingKeyFile),
+			"apiKeyFile": d.NonEmpty(&w.APIKeyFile), "botTokenFile": d.NonEmpty(&w.BotTokenFile),
+			"chatID": yamlpos.Parsed(&d.Decoder, &w.ChatID, parseChatID), "room": yamlpos.Parsed(&d.Decoder, &w.Room, parseRoom),
 			"headers": d.headers(w.Headers), "bearerTokenFile": d.NonEmpty(&w.BearerTokenFile), "ca": d.NonEmpty(&w.CA),
 			"timeout": d.interval(&w.Timeout, 100*time.Millisecond, time.Minute), "template": d.NonEmpty(&w.Template), "templateFile": d.NonEmpty(&w.TemplateFile),
 			"contentType": d.oneLine(&w.ContentType),
 		})
-		d.checkWebhook(n, path, w)
+		if n.Kind == yamlpos.Mapping {
+			d.checkWebhook(n, path, w)
+		}
 		*to = w
 	}
 }
 
-// checkWebhook reports fields that contradict each other, and sets the URL of PagerDuty.
+// checkWebhook reports fields that are missing or contradict each other, and sets defaults of the format.
 func (d *decoder) checkWebhook(n *yamlpos.Node, path string, w *Webhook) {
 	has := func(field string) bool { return yamlpos.Field(n, field) != nil }
-	only := func(format WebhookFormat, fields ...string) {
-		for _, field := range fields {
-			if value := yamlpos.Field(n, field); value != nil && w.Format != format {
-				d.Errorf(value, path+"."+field, "needs format: %s", format)
-			}
+	rules := w.Format.Rules()
+	for i := 0; i < len(n.Content); i += 2 {
+		key := n.Content[i].Value
+		if with := formatsWith(key); len(with) > 0 && !slices.Contains(with, w.Format) {
+			d.Errorf(n.Content[i+1], path+"."+key, "needs format: %s", with[0])
 		}
 	}
-	only(PagerDutyFormat, "routingKeyFile")
-	only(TemplateFormat, "template", "templateFile", "contentType")
-	if w.Format == PagerDutyFormat {
-		if !has("routingKeyFile") {
-			d.Errorf(n, path+".routingKeyFile", "the field is required with format: pagerduty")
-		}
-		if !has("url") && !has("urlFile") {
-			w.URL = pagerDutyURL
+	for _, field := range rules.Required {
+		if !has(field) {
+			d.Errorf(n, path+"."+field, "the field is required with format: %s", w.Format)
 		}
 	}
 	if w.Format == TemplateFormat {
-		if has("template") == has("templateFile") {
-			d.Errorf(n, path, "must have exactly one of template, templateFile")
-		}
-		for _, field := range []string{"template", "templateFile"} {
-			if value := yamlpos.Field(n, field); value != nil {
-				w.TemplateLine = value.Line
-			}
-		}
-		if w.ContentType == "" {
-			w.ContentType = "application/json"
-		}
+		d.checkTemplate(n, path, w)
 	}
-	if n.Kind == yamlpos.Mapping && has("url") == has("urlFile") && w.URL != pagerDutyURL {
+	switch {
+	case has("url") && has("urlFile"), !has("url") && !has("urlFile") && rules.URL == "":
 		d.Errorf(n, path, "must have exactly one of url, urlFile")
+	case !has("url") && !has("urlFile"):
+		w.URL = rules.URL
 	}
-	if w.BearerTokenFile != "" && w.Headers["Authorization"] != "" {
-		d.Errorf(n, path+".bearerTokenFile", "must not be set together with the header Authorization")
+	if w.BearerTokenFile != "" && (w.Headers["Authorization"] != "" || w.APIKeyFile != "") {
+		other := "the header Authorization"
+		if w.APIKeyFile != "" {
+			other = "apiKeyFile"
+		}
+		d.Errorf(n, path+".bearerTokenFile", "must not be set together with %s", other)
 	}
+}
+
+// checkTemplate reports errors of the fields of a template, and sets their defaults.
+func (d *decoder) checkTemplate(n *yamlpos.Node, path string, w *Webhook) {
+	text, file := yamlpos.Field(n, "template"), yamlpos.Field(n, "templateFile")
+	if (text == nil) == (file == nil) {
+		d.Errorf(n, path, "must have exactly one of template, templateFile")
+	}
+	if set := cmp.Or(text, file); set != nil {
+		w.TemplateLine = set.Line
+	}
+	w.ContentType = cmp.Or(w.ContentType, "application/json")
+}
+
+var (
+	chatID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(-?[1-9][0-9]{0,18}|@[A-Za-z0-9_]{1,64})$`) })
+	roomID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^![^\s/?#]{1,254}$`) })
+)
+
+func parseChatID(text string) (string, error) {
+	if !chatID().MatchString(text) {
+		return "", fmt.Errorf("%.80q is not the ID of a chat, such as -1001234567890 or @channel", text)
+	}
+	return text, nil
+}
+
+func parseRoom(text string) (string, error) {
+	if !roomID().MatchString(text) {
+		return "", fmt.Errorf("%.80q is not the ID of a room, such as !abc:example.org; an alias such as #ops:example.org is not an ID", text)
+	}
+	return text, nil
+}
+
+// parseTimeZone returns a time zone by its name.
+func parseTimeZone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "" || name == "Local" { // Local differs between hosts
+		return nil, fmt.Errorf("%.80q is not the name of a time zone, such as Europe/Riga", name)
+	}
+	return zone, nil
 }
 
 // parseWebhookURL parses a URL without a fragment. Its errors do not show the URL, because many webhook

@@ -68,9 +68,12 @@ func (d *decoder) window(n *yamlpos.Node, path string, f *windowFields) (w windo
 
 // timeZone returns the time zone of the field timeZone.
 func (d *decoder) timeZone(n *yamlpos.Node, path, zone string) (loc *time.Location, ok bool) {
-	loc, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" { // Local differs between hosts
-		d.Errorf(yamlpos.Field(n, "timeZone"), path+".timeZone", "%.80q is not the name of a time zone, such as Europe/Riga", zone)
+	if zone == "" {
+		return nil, false // NonEmpty has reported it
+	}
+	loc, err := parseTimeZone(zone)
+	if err != nil {
+		d.Error(yamlpos.Field(n, "timeZone"), path+".timeZone", err)
 		return nil, false
 	}
 	return loc, true

@@ -1,6 +1,6 @@
 // Package api has the JSON types of an agent's HTTP API. It has no dependencies, so that clients do not link
 // the agent. Pods and events have the types of Kubernetes: v1.PodList and v1.EventList. docs/openapi.json is
-// generated from these types and their comments. Read agent.go, list.go, plugin.go, pause.go, probe.go,
+// generated from these types and their comments. Read agent.go, incident.go, list.go, plugin.go, pause.go, probe.go,
 // summary.go, target.go and explain.go in any order.
 package api
 

@@ -94,3 +94,23 @@ type Transition struct {
 	Reason string `json:"reason,omitzero"` // of the tick that decided it, as in the metrics
 	Text   string `json:"text,omitzero"`   // its output or its error
 }
+
+// StateChanges is the response of /api/v1/changes.
+type StateChanges struct {
+	// Since and Until bound the changes. Since is not before the oldest kept history.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// Items are the changes, in windows of four hours, oldest first; almost in the order of time. The first
+	// change of a probe that existed at Since is from "absent" to its state then.
+	Items []StateChange `json:"items"`
+}
+
+// StateChange is a change of the state of a probe. A stop of the agent is none.
+type StateChange struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Kind      string `json:"kind"`
+	Handler   string `json:"handler"`
+	Transition
+}

@@ -23,6 +23,8 @@ type Receiver struct {
 	LastSent time.Time `json:"lastSent,omitzero"`
 	// Answer is the receiver's response to the last message that was delivered.
 	Answer string `json:"answer,omitzero"`
+	// QuietUntil is the end of the present quiet hours of the receiver. Until then nothing is sent.
+	QuietUntil time.Time `json:"quietUntil,omitzero"`
 	// Delivered, Failed and Refused count attempts to send a message.
 	Delivered uint64 `json:"delivered"`
 	Failed    uint64 `json:"failed"`

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -34,6 +36,71 @@ func (f *ReportFilter) query() url.Values {
 func (c *Client) Report(ctx context.Context, f ReportFilter) (report api.Report, err error) {
 	err = c.request(ctx, http.MethodGet, f.query(), &report, "api", "v1", "report")
 	return report, err
+}
+
+// Changes calls each for every change of the state of a probe. It returns the list without its items; f.Incidents
+// has no effect. It has no timeout, as the agent reads its history.
+func (c *Client) Changes(ctx context.Context, f ReportFilter, each func(*api.StateChange) error) (head api.StateChanges, err error) {
+	query := f.query()
+	query.Del("incidents")
+	res, err := c.send(ctx, http.MethodGet, query, "api", "v1", "changes")
+	if err != nil {
+		return head, err
+	}
+	defer res.Body.Close()
+	if err := readChanges(json.NewDecoder(res.Body), &head, each); err != nil {
+		return head, c.unanswered(ctx, err)
+	}
+	return head, nil
+}
+
+// readChanges reads an [api.StateChanges] without holding all of its items.
+func readChanges(d *json.Decoder, head *api.StateChanges, each func(*api.StateChange) error) error {
+	if err := delimiter(d, '{'); err != nil {
+		return err
+	}
+	for d.More() {
+		name, err := d.Token()
+		switch {
+		case err != nil:
+		case name == "since":
+			err = d.Decode(&head.Since)
+		case name == "until":
+			err = d.Decode(&head.Until)
+		case name == "items":
+			err = readItems(d, each)
+		default:
+			err = d.Decode(new(json.RawMessage))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return delimiter(d, '}')
+}
+
+func readItems(d *json.Decoder, each func(*api.StateChange) error) error {
+	if err := delimiter(d, '['); err != nil {
+		return err
+	}
+	for d.More() {
+		c := new(api.StateChange)
+		if err := d.Decode(c); err != nil {
+			return err
+		}
+		if err := each(c); err != nil {
+			return err
+		}
+	}
+	return delimiter(d, ']')
+}
+
+func delimiter(d *json.Decoder, want json.Delim) error {
+	token, err := d.Token()
+	if err == nil && token != want {
+		err = fmt.Errorf("%v in the place of %v", token, want)
+	}
+	return err
 }
 
 // ReportCSV copies the report as CSV: a row for each probe or, with f.Incidents, for each incident.

@@ -90,6 +90,18 @@ func (j *Judge) UplinkDown() bool {
 	return r != nil && r.uplink != nil && r.uplink.failed.Load()
 }
 
+// DependsOn returns the names of the groups on which a group depends, in the order of the rules.
+func (j *Judge) DependsOn(group string) (names []string) {
+	r := j.roles.Load()
+	if r == nil || r.byGroup[group] == nil {
+		return nil
+	}
+	for _, s := range r.byGroup[group].dependsOn {
+		names = append(names, s.name)
+	}
+	return names
+}
+
 // roles has the roles of all groups. It is immutable.
 type roles struct {
 	witnesses []string // groups of uplink

@@ -39,6 +39,10 @@ type timeline struct {
 	passed func(t *track, from, to int64)
 	// changed is called before the state of a series changes; it may be nil.
 	changed func(t *track, at int64, next record.State, reason, text string)
+	// windowRead is called after a window was read; it may be nil. Its error ends the replay.
+	windowRead func() error
+
+	stopping bool // the changes are the end of all series because the agent stops
 
 	tracks    map[record.Key]*track
 	ids       map[uint32]*track
@@ -72,6 +76,9 @@ func (l *timeline) read(ctx context.Context) (end int64, err error) {
 				return true, record.DecodeEvents(payload, l.apply)
 			})
 		})
+		if err == nil && l.windowRead != nil {
+			err = l.windowRead()
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -166,6 +173,8 @@ func (l *timeline) endOthers() {
 
 // endAll ends all series when the agent stops.
 func (l *timeline) endAll(at int64) {
+	l.stopping = true
+	defer func() { l.stopping = false }()
 	for _, t := range l.tracks {
 		if t.state != record.Absent {
 			end := at

@@ -102,6 +102,9 @@ type item struct {
 	sentCause states.Cause
 	sentGen   int
 
+	flapping flapping
+	flaps    flaps // in the newest message
+
 	held     bool      // the probe is in a maintenance window
 	released time.Time // when it left the last one
 
@@ -127,15 +130,18 @@ type book struct {
 	spec    *config.Receiver
 	items   map[Key]*item
 	groups  map[string]*group
-	changes int    // number of changes of state
-	dropped uint64 // number of incidents that ended longer ago than the retention
+	begins  map[Key][]time.Time // of the newest incidents of each probe, see [book.recent]
+	changes int                 // number of changes of state
+	dropped uint64              // number of incidents that ended longer ago than the retention
 
 	limit pace.Rate // of messages
 	sent  pace.Bucket
+
+	quietUntil time.Time // end of the present or the last quiet hours
 }
 
 func newBook(spec *config.Receiver) *book {
-	return &book{spec: spec, items: make(map[Key]*item), groups: make(map[string]*group), limit: pace.Rate{Burst: spec.MaxPerMinute, Every: time.Minute / time.Duration(spec.MaxPerMinute)}}
+	return &book{spec: spec, items: make(map[Key]*item), groups: make(map[string]*group), begins: make(map[Key][]time.Time), limit: pace.Rate{Burst: spec.MaxPerMinute, Every: time.Minute / time.Duration(spec.MaxPerMinute)}}
 }
 
 // removalWait is how long a probe must be gone before its incident ends: a reload replaces probes.
@@ -153,13 +159,11 @@ func (b *book) apply(c *change, now time.Time) {
 		}
 		return
 	}
-	state, at := quiet, c.at
-	if !selects(b.spec, c) {
-		at = now // a state of the past may be selected no more, because a label has changed
-	} else {
+	state, selected := quiet, selects(b.spec, c)
+	if selected {
 		before := quiet
 		if it != nil {
-			before = it.state
+			before = it.present()
 		}
 		state = b.effectiveState(before, c.state)
 	}
@@ -178,8 +182,11 @@ func (b *book) apply(c *change, now time.Time) {
 	if state != quiet || c.cause != (states.Cause{}) {
 		it.cause = c.cause
 	}
-	if state != it.state {
-		b.setState(it, state, at)
+	switch {
+	case !selected:
+		b.end(it, now) // not c.at: a label may have changed since
+	case state != it.present():
+		b.move(it, state, c.at)
 	}
 	if state != quiet {
 		b.hold(it, c)
@@ -241,7 +248,7 @@ func (it *item) clearIfKnown() {
 
 // causeChanged reports whether the receiver knows the state of the incident, but not its present cause.
 func (it *item) causeChanged() bool {
-	return it.state != quiet && it.state == it.told && !it.toldCause.Is(it.cause)
+	return it.state != quiet && it.state == it.told && !it.flapping.on && !it.toldCause.Is(it.cause)
 }
 
 // expectedState returns the state that the receiver knows once it accepts the message in flight, if any.
@@ -277,7 +284,7 @@ func (b *book) selectsState(s states.State) bool {
 
 // selects reports whether a receiver selects a probe.
 func selects(spec *config.Receiver, c *change) bool {
-	return config.MatchesAny(spec.Match, &config.ProbeFacts{
+	return spec.Selects(&config.ProbeFacts{
 		Namespace: c.key.Namespace, Pod: c.key.Pod, Container: c.key.Container, Kind: c.key.Kind.String(), Handler: c.handler, Labels: c.labels,
 	})
 }
@@ -329,8 +336,11 @@ func (b *book) checkDue(now time.Time) (keys []Key) {
 func (b *book) due(it *item) time.Time { return latest(b.ready(it), it.waits.Add(b.spec.GroupWait)) }
 
 // update marks incidents that must be sent as owed, ends incidents of probes that do not exist, and drops
-// incidents that ended longer ago than the retention. It reports whether something changed.
+// incidents that ended longer ago than the retention. It reports whether something changed. In quiet hours it only
+// ends incidents.
 func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
+	mayOwe := !b.isQuiet(now)
+	changed = b.settleSteady(now)
 	for key, it := range b.items {
 		if it.maybeGone && !now.Before(it.check) {
 			if exists(key) {
@@ -341,10 +351,10 @@ func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 			}
 		}
 		switch {
-		case it.state != quiet && !it.held && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
+		case mayOwe && it.state != quiet && !it.held && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
 			it.setOwed()
 			changed = true
-		case it.state == quiet && !it.sending && now.Sub(it.at) > b.spec.Retention:
+		case mayOwe && it.state == quiet && !it.sending && now.Sub(latest(it.at, b.quietUntil)) > b.spec.Retention:
 			delete(b.items, key)
 			b.dropped++
 			changed = true
@@ -353,9 +363,19 @@ func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 	return changed
 }
 
+// isQuiet reports whether nothing may be sent, because of quiet hours. An incident that begins and ends
+// meanwhile is never owed.
+func (b *book) isQuiet(now time.Time) bool {
+	if !now.Before(b.quietUntil) {
+		b.quietUntil = latest(b.quietUntil, b.spec.Quiet.Until(now))
+	}
+	return now.Before(b.quietUntil)
+}
+
 // end ends the incident of a probe that is gone or not selected any more.
 func (b *book) end(it *item, now time.Time) {
-	it.maybeGone = false
+	it.maybeGone, it.flapping = false, flapping{}
+	delete(b.begins, it.Key)
 	if it.state != quiet {
 		b.setState(it, quiet, now)
 	}
@@ -365,7 +385,14 @@ func (b *book) end(it *item, now time.Time) {
 // the receiver knows nothing yet.
 func (b *book) takeOver(other *book, same bool) {
 	b.dropped = other.dropped
+	mayFlap := same && b.spec.FlapDetection
+	if mayFlap {
+		b.begins = other.begins
+	}
 	for key, it := range other.items {
+		if it.flapping.on && !mayFlap {
+			other.settle(it)
+		}
 		it.group = nil
 		if !same {
 			it.told, it.owed, it.worst, it.times = quiet, false, quiet, 0
@@ -462,6 +489,9 @@ func latest(a, b time.Time) time.Time {
 // next returns the groups of the message to send now, or the time of the next call; the zero time is never.
 // If merge is set and the rate limit allows only one more message, that message has all groups that are due.
 func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
+	if b.isQuiet(now) {
+		return nil, earlier(b.nextUpdate(now), b.quietUntil)
+	}
 	var due []plan
 	for _, p := range b.plans(now) {
 		if !p.due.After(now) {
@@ -488,7 +518,7 @@ func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 // nextUpdate returns when [book.update] may next change something; the zero time is never.
 func (b *book) nextUpdate(now time.Time) (at time.Time) {
 	for _, it := range b.items {
-		for _, t := range []time.Time{b.owedAt(it), it.checkAt()} {
+		for _, t := range []time.Time{b.owedAt(it), it.checkAt(), it.steadyAt()} {
 			if t.After(now) && (at.IsZero() || t.Before(at)) {
 				at = t
 			}
@@ -536,7 +566,7 @@ func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Caus
 		}
 	}
 	for _, it := range items {
-		it.cause = newest(it)
+		it.cause, it.flaps = newest(it), b.flapsOf(it, now)
 		it.sending, it.sent, it.sentGen, it.sentCause = true, it.state, it.gen, it.cause
 	}
 	slices.SortFunc(items, func(x, y *item) int {

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/notify/format"
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -18,14 +20,27 @@ import (
 // sender has the parameters that the messages of an agent share.
 type sender struct {
 	host, externalURL string
+	zone              *time.Location // of the times in messages
+	most              int            // probes listed in a message; 0: the default
 	// current returns the present state of a probe; nil: messages have the state of the book.
 	current func(podUID, container string, kind probe.Kind) states.Status
 }
 
-func newSender(externalURL string, current func(podUID, container string, kind probe.Kind) states.Status) *sender {
-	host, _ := os.Hostname()
-	return &sender{format.Clean(host, format.MaxName), externalURL, current}
+func newSender(spec *config.Receiver, externalURL string, current func(podUID, container string, kind probe.Kind) states.Status) *sender {
+	s := &sender{host: hostName(), externalURL: externalURL, zone: cmp.Or(spec.TimeZone, time.UTC), current: current}
+	if spec.Webhook != nil {
+		s.most = spec.Webhook.Format.Rules().Probes
+	}
+	return s
 }
+
+func hostName() string {
+	host, _ := os.Hostname()
+	return format.Clean(host, format.MaxName)
+}
+
+// time returns a time as messages have it.
+func (s *sender) time(t time.Time) time.Time { return t.In(s.zone).Truncate(time.Millisecond) }
 
 // newest returns the cause of the newest attempt of an incident's probe.
 func (s *sender) newest(it *item) states.Cause {
@@ -53,8 +68,8 @@ func groupID(receiver, group string) string {
 // message returns the message about items of groups; there must be at least one group.
 func (s *sender) message(receiver string, groups []plan, items []*item, now time.Time) *format.Message {
 	m := &format.Message{
-		Version: format.Version, Receiver: receiver, ID: groups[0].id, Status: format.Resolved, Repeated: true, Host: s.host, Time: now.UTC().Truncate(time.Millisecond),
-		Group: make(map[string]string), Probes: []format.Probe{}, URL: s.externalURL,
+		Version: format.Version, Receiver: receiver, ID: groups[0].id, Status: format.Resolved, Repeated: true, Host: s.host, Time: s.time(now),
+		Group: make(map[string]string), Probes: []format.Probe{}, URL: s.externalURL, Most: s.most,
 	}
 	if len(groups) == 1 {
 		for name, value := range groups[0].labels {
@@ -75,10 +90,13 @@ func (s *sender) message(receiver string, groups []plan, items []*item, now time
 func (s *sender) probe(it *item, now time.Time) format.Probe {
 	p := format.Probe{
 		Namespace: format.Clean(it.Namespace, format.MaxName), Pod: format.Clean(it.Pod, format.MaxName), Container: format.Clean(it.Container, format.MaxName), Kind: it.Kind.String(),
-		Handler: format.Clean(it.handler, format.MaxName), Target: format.Clean(it.target, format.MaxText), Status: format.Failing, State: it.state.String(), New: it.told == quiet, Since: it.since.UTC().Truncate(time.Millisecond),
+		Handler: format.Clean(it.handler, format.MaxName), Target: format.Clean(it.target, format.MaxText), Status: format.Failing, State: it.state.String(), New: it.told == quiet, Since: s.time(it.since),
 	}
 	p.Reason, p.Text = clean(it.cause)
 	p.Labels = format.Labels(it.labels)
+	if f := it.flaps; f.count > 0 {
+		p.Flaps = &format.Flaps{Count: f.count, Since: s.time(f.first), State: f.now.String()}
+	}
 	if it.times > 0 {
 		p.Times = it.times + 1
 	}
@@ -87,13 +105,14 @@ func (s *sender) probe(it *item, now time.Time) format.Probe {
 	}
 	end := now
 	if it.state == quiet {
-		end, p.Ended, p.State, p.Status = it.at, it.at.UTC().Truncate(time.Millisecond), endedState(it).String(), format.Resolved
+		end, p.Ended, p.State, p.Status = it.at, s.time(it.at), endedState(it).String(), format.Resolved
 		if it.removed {
 			p.Status = format.Removed
 		}
 	}
 	p.DurationSeconds = int64(max(0, end.Sub(it.since)) / time.Second)
-	p.Explain = fmt.Sprintf("prober explain -n %s %s/%s %s", p.Namespace, p.Pod, p.Container, p.Kind)
+	where := fmt.Sprintf("-n %s %s/%s %s", p.Namespace, p.Pod, p.Container, p.Kind)
+	p.Explain, p.Pause = "prober explain "+where, "prober pause "+where+" --for 1h"
 	if s.externalURL != "" {
 		p.URL = s.externalURL + "/#/probe"
 		for _, part := range []string{p.Namespace, p.Pod, p.Container, p.Kind} {
@@ -115,6 +134,6 @@ func endedState(it *item) states.State {
 func (s *sender) test(receiver string, now time.Time) *format.Message {
 	return &format.Message{
 		Version: format.Version, Receiver: receiver, ID: groupID(receiver, "test"), Status: format.Test, Title: "test message of prober to " + receiver,
-		Host: s.host, Time: now.UTC().Truncate(time.Millisecond), Group: map[string]string{}, Probes: []format.Probe{}, URL: s.externalURL,
+		Host: s.host, Time: s.time(now), Group: map[string]string{}, Probes: []format.Probe{}, URL: s.externalURL,
 	}
 }

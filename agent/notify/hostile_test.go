@@ -2,21 +2,25 @@ package notify_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"mime"
-	"mime/quotedprintable"
+	"mime/multipart"
 	"net/http"
 	"net/mail"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/daeace23/prober/agent/notify"
@@ -50,11 +54,26 @@ var hostileTexts = map[string]string{
 
 // formats returns the configuration of a receiver for each format.
 func formats(t *testing.T) map[string]string {
-	return map[string]string{
-		"json": "{format: json}", "slack": "{format: slack}", "teams": "{format: teams}", "pagerduty": "{format: pagerduty, routingKeyFile: " + secretFile(t, "key") + "}",
+	all := map[string]string{
 		"template": `{format: template, template: '{"t": "{{.Title}}", "p": [{{range $i, $p := .Probes}}{{if $i}}, {{end}}"{{.Text}}", {{json .Text}}, "{{printf "%.30s" .Text}}", "{{slice .Text 0 0}}{{html .Text}}"{{end}}]}'}`,
 		"plain":    `{format: template, contentType: text/plain, template: '{{range .Probes}}{{.Text}}{{end}}'}`,
 	}
+	values := map[string]string{"chatID": "-100123", "room": "'!abc:h.example'"}
+	for f := range config.WebhookFormats() {
+		if f == config.TemplateFormat {
+			continue
+		}
+		hook := "{format: " + string(f)
+		for _, field := range f.Rules().Required {
+			value := values[field]
+			if value == "" {
+				value = secretFile(t, tokenSecret)
+			}
+			hook += ", " + field + ": " + value
+		}
+		all[string(f)] = hook + "}"
+	}
+	return all
 }
 
 // jsonStrings returns all strings in a JSON value, keyed by path.
@@ -143,26 +162,92 @@ func sentBody(t *testing.T, hook, text string) (string, http.Header) {
 	}
 }
 
+// linesIn has the fields with several lines, by format.
+var linesIn = map[string]string{
+	"slack": "/text", "ntfy": "/message", "gotify": "/message", "telegram": "/text", "discord": "/value", "opsgenie": "/description", "matrix": "/body",
+}
+
 func checkShown(t *testing.T, format string, all map[string]string) {
 	for path, text := range all {
-		lines := format == "slack" && strings.HasSuffix(path, "/text")
-		checkHarmless(t, path, text, lines)
-		switch format {
-		case "slack":
-			isLink := strings.HasPrefix(text, "<https://p.example/#/probe/") && strings.HasSuffix(text, "|show the probe>")
-			if !isLink && strings.ContainsAny(text, "<>") {
-				t.Errorf("%s has markup: %s", path, text)
-			}
-			if all[strings.TrimSuffix(path, "/text")+"/type"] == "mrkdwn" && !isLink {
-				t.Errorf("%s is mrkdwn: %s", path, text)
-			}
-		case "teams":
-			if kind := all[strings.TrimSuffix(path, "/text")+"/type"]; strings.HasSuffix(path, "/text") && kind != "TextRun" || strings.Contains(text, "{{") || strings.Contains(text, "${") {
-				t.Errorf("%s may be markup, %s: %s", path, kind, text)
-			}
-		case "template":
-			if !strings.HasPrefix(path, "/p/") && path != "/t" {
-				t.Errorf("a text has made the field %s", path)
+		checkHarmless(t, path, text, linesIn[format] != "" && strings.HasSuffix(path, linesIn[format]))
+		if strings.Contains(text, tokenSecret) != (path == "/routing_key") {
+			t.Errorf("%s has or lacks the secret: %s", path, text)
+		}
+		if check := shownBy[format]; check != nil {
+			check(t, path, text, all)
+		}
+	}
+}
+
+// shownBy checks a text of a message by the markup of its service.
+var shownBy = map[string]func(t *testing.T, path, text string, all map[string]string){
+	"slack": func(t *testing.T, path, text string, all map[string]string) {
+		isLink := strings.HasPrefix(text, "<https://p.example/#/probe/") && strings.HasSuffix(text, "|show the probe>")
+		if !isLink && strings.ContainsAny(text, "<>") {
+			t.Errorf("%s has markup: %s", path, text)
+		}
+		if all[strings.TrimSuffix(path, "/text")+"/type"] == "mrkdwn" && !isLink {
+			t.Errorf("%s is mrkdwn: %s", path, text)
+		}
+	},
+	"teams": func(t *testing.T, path, text string, all map[string]string) {
+		if kind := all[strings.TrimSuffix(path, "/text")+"/type"]; strings.HasSuffix(path, "/text") && kind != "TextRun" || strings.Contains(text, "{{") || strings.Contains(text, "${") {
+			t.Errorf("%s may be markup, %s: %s", path, kind, text)
+		}
+	},
+	"template": func(t *testing.T, path, _ string, _ map[string]string) {
+		if !strings.HasPrefix(path, "/p/") && path != "/t" {
+			t.Errorf("a text has made the field %s", path)
+		}
+	},
+	"telegram": func(t *testing.T, path, text string, _ map[string]string) {
+		if path == "/text" {
+			checkHTML(t, text, "b", "code", "a")
+		}
+	},
+	"matrix": func(t *testing.T, path, text string, _ map[string]string) {
+		if path == "/formatted_body" {
+			checkHTML(t, text, "p", "br", "strong", "font", "code", "a")
+		}
+	},
+	"gotify": func(t *testing.T, path, text string, _ map[string]string) {
+		if strings.HasSuffix(path, "/contentType") && text != "text/plain" {
+			t.Errorf("%s is %s", path, text)
+		}
+	},
+	"discord": func(t *testing.T, path, text string, _ map[string]string) {
+		rest := regexp.MustCompile("\\\\.|`[^`\n]*`|\\[show the probe\\]\\(https://p\\.example/#/probe/[!-'*-~]*\\)").ReplaceAllString(text, "")
+		if (strings.HasSuffix(path, "/title") || strings.HasSuffix(path, "/name") || strings.HasSuffix(path, "/value")) && strings.ContainsAny(rest, "*_~`|<>[]\\") {
+			t.Errorf("%s has markup: %s", path, rest)
+		}
+	},
+}
+
+// checkHTML checks that text has only the given elements, without attributes of others.
+func checkHTML(t *testing.T, text string, elements ...string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader("<root>" + strings.ReplaceAll(text, "<br>", "<br/>") + "</root>"))
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Errorf("%v: %s", err, text)
+			return
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok || e.Name.Local == "root" {
+			continue
+		}
+		if !slices.Contains(elements, e.Name.Local) {
+			t.Errorf("element %s in %s", e.Name.Local, text)
+		}
+		for _, a := range e.Attr {
+			color := e.Name.Local == "font" && regexp.MustCompile("^#[0-9a-f]{6}$").MatchString(a.Value)
+			style := a.Name.Local == "style" && !strings.ContainsAny(a.Value, "()<>")
+			if link := a.Name.Local == "href" && strings.HasPrefix(a.Value, "https://p.example/#/probe/"); !link && !color && !style {
+				t.Errorf("attribute %s=%s of %s", a.Name.Local, a.Value, e.Name.Local)
 			}
 		}
 	}
@@ -187,9 +272,19 @@ func TestPlainTextIsShown(t *testing.T) {
 	}
 }
 
+// longest has documented limits of texts, in characters, by format or field.
+var longest = map[string]int{
+	"slack": 3000, "telegram text": 4096, "discord title": 256, "discord name": 256, "discord value": 1024, "discord text": 2048, "ntfy message": 4096,
+	"opsgenie message": 130, "opsgenie description": 15000, "opsgenie alias": 512, "opsgenie entity": 512, "opsgenie source": 100, "opsgenie": 1000,
+	"gotify message": 32 << 10, "matrix": 64 << 10,
+}
+
 // Messages about hundreds of probes with long texts stay within the limits of the services.
 func TestSizeOfMessages(t *testing.T) {
-	for format, most := range map[string]int{"slack": 100 << 10, "teams": 28 << 10, "pagerduty": 512 << 10, "json": 256 << 10} {
+	for format, most := range map[string]int{
+		"slack": 100 << 10, "teams": 28 << 10, "pagerduty": 512 << 10, "json": 256 << 10, "ntfy": 4096, "gotify": 32 << 10, "telegram": 5 << 10, "discord": 6000,
+		"opsgenie": 20 << 10, "matrix": 64 << 10, "alertmanager": 8 << 20,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, "")
 			var body string
@@ -205,11 +300,12 @@ func TestSizeOfMessages(t *testing.T) {
 				t.Errorf("%s: %d bytes", format, len(body))
 			}
 			for path, text := range jsonStrings(t, body) {
-				if n := utf8.RuneCountInString(text); format == "slack" && (n > 3000 || strings.HasPrefix(path, "/blocks/0/") && n > 150) || n > 4000 {
+				limit := cmp.Or(longest[format+" "+path[strings.LastIndex(path, "/")+1:]], longest[format], 4000)
+				if n := len(utf16.Encode([]rune(text))); n > limit || strings.HasPrefix(path, "/blocks/0/") && n > 150 {
 					t.Errorf("%s: %s has %d characters", format, path, n)
 				}
 			}
-			if more := "more: prober get probes"; (format == "slack" || format == "teams") && !strings.Contains(body, more) {
+			if more := "more: prober get probes"; !strings.Contains(body, more) && format != "json" && format != "pagerduty" && format != "alertmanager" {
 				t.Errorf("%s does not say that there are more", format)
 			}
 		})
@@ -226,22 +322,19 @@ func TestHostileTextsInMail(t *testing.T) {
 					t.Fatal(err)
 				}
 				for field := range m.Header {
-					if !slices.Contains([]string{"From", "To", "Subject", "Date", "Message-Id", "References", "Auto-Submitted", "Mime-Version", "Content-Type", "Content-Transfer-Encoding"}, field) {
+					if !slices.Contains([]string{"From", "To", "Subject", "Date", "Message-Id", "References", "Auto-Submitted", "Mime-Version", "Content-Type"}, field) {
 						t.Errorf("field %s", field)
 					}
 				}
 				subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
-				if err != nil || subject != "[prober] failure: default/web app readiness" {
+				if err != nil || !strings.HasPrefix(subject, "[prober] web/app readiness fails: ") || !strings.HasSuffix(subject, " for 10 s") {
 					t.Errorf("subject %q, %v", subject, err)
 				}
-				if kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type")); err != nil || kind != "text/plain" || params["charset"] != "utf-8" {
-					t.Errorf("%s %v %v", kind, params, err)
-				}
-				body, err := io.ReadAll(quotedprintable.NewReader(m.Body))
-				if err != nil {
-					t.Error(err)
-				}
-				checkHarmless(t, "body", strings.ReplaceAll(string(body), "\r\n", "\n"), true)
+				checkHarmless(t, "subject", subject, false)
+				plain, page := mailParts(t, m)
+				checkHarmless(t, "text", plain, true)
+				checkHarmless(t, "HTML", page, true)
+				checkHTML(t, strings.TrimPrefix(page, "<!DOCTYPE html>"), "html", "body", "h2", "div", "strong", "br", "p", "code")
 				for line := range strings.SplitSeq(data, "\r\n") {
 					if len(line) > 998 || strings.ContainsAny(line, "\r\n") {
 						t.Errorf("a line of %d bytes", len(line))
@@ -250,6 +343,32 @@ func TestHostileTextsInMail(t *testing.T) {
 			})
 		})
 	}
+}
+
+// mailParts returns the alternatives of a mail.
+func mailParts(t *testing.T, m *mail.Message) (plain, page string) {
+	t.Helper()
+	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/alternative" {
+		t.Fatalf("%s %v %v", kind, params, err)
+	}
+	parts := multipart.NewReader(m.Body, params["boundary"])
+	texts := make([]string, 2)
+	for i, want := range []string{"text/plain; charset=utf-8", "text/html; charset=utf-8"} {
+		part, err := parts.NextPart() // decodes quoted-printable
+		if err != nil || part.Header.Get("Content-Type") != want {
+			t.Fatalf("%v, want %s", err, want)
+		}
+		text, err := io.ReadAll(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = strings.ReplaceAll(string(text), "\r\n", "\n")
+	}
+	if _, err := parts.NextPart(); err != io.EOF {
+		t.Errorf("a third part: %v", err)
+	}
+	return texts[0], texts[1]
 }
 
 func TestHostileTextsInCommands(t *testing.T) {

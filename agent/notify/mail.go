@@ -109,7 +109,7 @@ func (m *mailer) dial(ctx context.Context) (*smtp.Client, error) {
 }
 
 func helloName() string {
-	if host := newSender("", nil).host; host != "" && !strings.ContainsAny(host, " \r\n") {
+	if host := hostName(); host != "" && !strings.ContainsAny(host, " \r\n") {
 		return host
 	}
 	return "localhost"

@@ -154,7 +154,7 @@ func TestMailThreads(t *testing.T) {
 		note()
 		w.setState("web", ok)
 		note()
-		if len(threads) != 2 || threads[0] != threads[1] || ids[0] == ids[1] || !strings.Contains(s.data, "resolved: default/web app readiness") {
+		if len(threads) != 2 || threads[0] != threads[1] || ids[0] == ids[1] || !strings.Contains(s.data, "web/app readiness succeeds again after 2 min") {
 			t.Errorf("%q %q\n%s", threads, ids, s.data)
 		}
 	})

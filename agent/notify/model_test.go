@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/notify/format"
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
 )
 
@@ -106,7 +107,10 @@ func TestMessagesMatchModel(t *testing.T) {
 }
 
 func randomWorld(t *testing.T, random *rand.Rand) {
-	w := newWorld(t, ", retention: 48h, maxPerMinute: 60"+[]string{"", ", groupBy: [pod]", ", groupInterval: 10s", ", groupWait: 0s"}[random.IntN(4)])
+	w := newWorld(t, ", retention: 48h, maxPerMinute: 60, match: [{labels: 'team!=away'}]"+
+		[]string{"", ", groupBy: [pod]", ", groupInterval: 10s", ", groupWait: 0s"}[random.IntN(4)]+
+		[]string{"", ", flapDetection: false"}[random.IntN(2)]+
+		[]string{"", ", quiet: [{schedule: '30 1,5,9 * * *', duration: 90m}]"}[random.IntN(2)])
 	spec := w.conf.Receivers[0]
 	models := make(map[string]*model)
 	pods := []string{"a", "b", "c", "d", "e", "f"}
@@ -121,6 +125,17 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	wait := func(most time.Duration) time.Duration {
 		return time.Duration(random.Int64N(int64(most))) + time.Millisecond
 	}
+	latest, away := make(map[string]states.State), make(map[string]bool) // away: the receiver does not select the pod
+	set := func(pod string) {
+		if away[pod] {
+			models[pod].setState(ok, time.Now())
+		} else {
+			models[pod].setState(latest[pod], time.Now())
+		}
+	}
+	for _, p := range pods {
+		latest[p] = ok
+	}
 	behaveUntil := time.Now()
 	for time.Since(w.start) < 12*time.Hour {
 		if time.Now().After(behaveUntil) {
@@ -132,20 +147,27 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 			behaveUntil = time.Now().Add(wait(40 * time.Minute))
 		}
 		pod := pods[random.IntN(len(pods))]
-		if random.IntN(12) == 0 {
+		switch random.IntN(12) {
+		case 0:
 			w.removed(pod, "uid-"+pod, true)
-			models[pod].setState(ok, time.Now())
+			latest[pod] = ok
+			set(pod)
 			time.Sleep(2 * removalWait) // a probe that returns earlier would keep its incident
-		} else {
-			to := []states.State{ok, ok, failure, failure, unknown}[random.IntN(5)]
-			w.setState(pod, to)
-			models[pod].setState(to, time.Now())
+		case 1:
+			away[pod] = !away[pod]
+			w.label(pod, map[bool]string{true: "team=away", false: "team=ops"}[away[pod]])
+			set(pod)
+		default:
+			latest[pod] = anyState(random)
+			w.setState(pod, latest[pod])
+			set(pod)
 		}
 		time.Sleep(wait([]time.Duration{2 * time.Second, 20 * time.Second, 10 * time.Minute}[random.IntN(3)]))
 	}
 	w.answerWith(nil)
 	w.answerAfter(0)
 	for _, p := range pods {
+		w.label(p, "team=ops")
 		w.setState(p, failure)
 		models[p].setState(failure, time.Now())
 	}
@@ -154,9 +176,9 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	}
 	time.Sleep(40 * time.Minute)
 	end := time.Now()
-	heardOf := checkLetters(t, w, &spec.GroupInterval, models)
+	heardOf := checkLetters(t, w, &spec, models)
 	for _, p := range pods {
-		checkKnown(t, p, models[p], heardOf[p], end, spec.GroupWait)
+		checkKnown(t, p, models[p], heardOf[p], end, &spec)
 	}
 	for _, p := range pods {
 		w.setState(p, ok)
@@ -170,12 +192,17 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	}
 }
 
+func anyState(random *rand.Rand) states.State {
+	return []states.State{ok, ok, failure, failure, unknown}[random.IntN(5)]
+}
+
 // removalWait is how long messages may show a removed probe as failing.
 const removalWait = 61 * time.Second
 
-// checkLetters checks that each letter is true, has news, and respects the interval. It returns the
+// checkLetters checks that each letter is true, has news, and respects the interval and quiet
+// hours. It returns the
 // notifications by pod.
-func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[string]*model) map[string][]heard {
+func checkLetters(t *testing.T, w *world, spec *config.Receiver, models map[string]*model) map[string][]heard {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := make(map[string][]heard)
@@ -187,15 +214,21 @@ func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[st
 			if sameNews(before, l) && !l.Repeated {
 				t.Errorf("%s: %s was sent twice", l.at, l.summary())
 			}
-			if l.at-before.at < *interval-time.Second {
+			if l.at-before.at < spec.GroupInterval-time.Second {
 				t.Errorf("%s: a message %s after the last one", l.at, l.at-before.at)
 			}
 		}
 		last[l.ID] = l
+		if spec.Quiet.Contains(at) && l.Status != format.Test {
+			t.Errorf("%s: a message in quiet hours", l.at)
+		}
 		for _, p := range l.Probes {
 			want := map[string]states.State{"failure": failure, "unknown": unknown}[p.State]
 			if p.Status != format.Failing {
 				want = ok
+			}
+			if p.Flaps != nil { // its incident goes on until it is steady
+				_ = want.UnmarshalText([]byte(p.Flaps.State))
 			}
 			if m := models[p.Pod]; !m.hadState(want, at.Add(-removalWait), at.Add(100*time.Millisecond)) {
 				t.Errorf("%s: %s was reported as %s %s, which is wrong", l.at, p.Pod, p.Status, p.State)
@@ -215,20 +248,26 @@ func checkOrder(t *testing.T, at time.Duration, before, p *format.Probe) {
 	switch {
 	case before.Status == format.Failing && !p.Since.Equal(before.Since):
 		t.Errorf("%s: the end of the incident of %s since %s was not sent", at, p.Pod, before.Since)
-	case before.Status != format.Failing && p.Since.Before(before.Ended):
+	case before.Status != format.Failing && p.Since.Before(before.Ended) && p.Labels == nil: // a label may have changed
 		t.Errorf("%s: %s fails since %s, and the incident before ended at %s", at, p.Pod, p.Since, before.Ended)
 	}
 }
 
 // sameNews reports whether two letters have the same contents about the same incidents.
 func sameNews(a, b *letter) bool {
-	return a.summary() == b.summary() && slices.EqualFunc(a.Probes, b.Probes, func(x, y format.Probe) bool { return x.Since.Equal(y.Since) && x.Ended.Equal(y.Ended) })
+	return a.summary() == b.summary() && slices.EqualFunc(a.Probes, b.Probes, func(x, y format.Probe) bool {
+		return x.Since.Equal(y.Since) && x.Ended.Equal(y.Ended) && (x.Flaps == nil) == (y.Flaps == nil)
+	})
 }
 
 // checkKnown checks that each lasting incident was sent, and that the last message has the present state.
-func checkKnown(t *testing.T, pod string, m *model, all []heard, end time.Time, groupWait time.Duration) {
+func checkKnown(t *testing.T, pod string, m *model, all []heard, end time.Time, spec *config.Receiver) {
 	for _, x := range m.incidents(end) {
-		if x.to.Sub(x.from) <= groupWait+500*time.Millisecond {
+		lasted := x.from.Add(spec.GroupWait + 500*time.Millisecond)
+		if quiet := spec.Quiet.Until(lasted); !quiet.IsZero() {
+			lasted = quiet.Add(500 * time.Millisecond)
+		}
+		if !x.to.After(lasted) {
 			continue
 		}
 		told := false

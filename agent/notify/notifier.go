@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -304,9 +305,9 @@ func Check(configFile string, c *config.Notify) []error {
 		if r.Webhook == nil || r.Webhook.Format != config.TemplateFormat {
 			continue
 		}
-		w := &webhook{r.Webhook, configFile, nil}
-		for _, m := range []*format.Message{example(r.Name, c.ExternalURL), newSender(c.ExternalURL, nil).test(r.Name, time.Now())} {
-			if _, err := w.renderTemplate(m); err != nil {
+		w := &webhook{r, configFile, nil}
+		for _, m := range []*format.Message{example(r, c.ExternalURL), newSender(r, c.ExternalURL, nil).test(r.Name, time.Now())} {
+			if _, err := w.encode(m, &url.URL{}, ""); err != nil {
 				errs = append(errs, fieldError(configFile, r, err))
 				break
 			}

@@ -52,7 +52,7 @@ func TestManyProbesAreOneMessage(t *testing.T) {
 			t.Fatalf("%d letters", len(w.letters))
 		}
 		l := w.letters[0]
-		if l.Counts.Failure != 500 || len(l.Probes) != 100 || l.Omitted != 400 || l.Title != "500 failure, namespace default" {
+		if l.Counts.Failure != 500 || len(l.Probes) != 100 || l.Omitted != 400 || l.Title != "500 of default fail: web-499/app, web-498/app, web-497/app and 497 more" {
 			t.Errorf("%+v, %d probes, %d omitted, %s", l.Counts, len(l.Probes), l.Omitted, l.Title)
 		}
 	})
@@ -423,7 +423,14 @@ func TestGroups(t *testing.T) {
 
 // A receiver that failed for hours gets the newest state of each probe, once.
 func TestOutageOfReceiver(t *testing.T) {
-	bubble(t, "", func(t *testing.T, w *world) {
+	t.Run("flapping", func(t *testing.T) { outageOfReceiver(t, "", "down failure, flapping failure x3", 2) })
+	t.Run("without detection", func(t *testing.T) {
+		outageOfReceiver(t, ", flapDetection: false", "down failure, flapping resolved x500", 1)
+	})
+}
+
+func outageOfReceiver(t *testing.T, fields, want string, open int) {
+	bubble(t, fields, func(t *testing.T, w *world) {
 		w.answerWith(status(503))
 		for i := range 1000 {
 			w.setState("flapping", states.State(1+2*(i%2))) // success, failure
@@ -441,10 +448,10 @@ func TestOutageOfReceiver(t *testing.T) {
 		w.answerWith(nil)
 		time.Sleep(10 * time.Minute)
 		got := w.takeLetters()
-		if len(got) != 1 || !strings.HasSuffix(got[0], "down failure, flapping resolved x500") {
+		if len(got) != 1 || !strings.HasSuffix(got[0], want) {
 			t.Errorf("got %q", got)
 		}
-		if s := w.Status().Items[0]; s.State != "ok" || s.Pending != 0 || s.Open != 1 || s.Failed != uint64(asked) {
+		if s := w.Status().Items[0]; s.State != "ok" || s.Pending != 0 || s.Open != open || s.Failed != uint64(asked) {
 			t.Errorf("%+v", s)
 		}
 		if text := w.log.String(); strings.Count(text, "notification was not delivered") != 1 || strings.Count(text, "are delivered again") != 1 {

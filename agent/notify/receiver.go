@@ -70,13 +70,13 @@ type health struct {
 
 func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver, c *counts) *receiver {
 	r := &receiver{
-		spec: spec, external: external, log: cfg.Log.With("receiver", spec.Name), counts: c, exists: cfg.Exists, sender: newSender(external, cfg.Current),
+		spec: spec, external: external, log: cfg.Log.With("receiver", spec.Name), counts: c, exists: cfg.Exists, sender: newSender(spec, external, cfg.Current),
 		persistent: cfg.StateFile != "", wake: make(chan struct{}, 1), quit: make(chan struct{}), sent: make(chan struct{}, 1), done: make(chan struct{}),
 		dirty: make(map[Key]*change), book: newBook(spec),
 	}
 	switch {
 	case spec.Webhook != nil:
-		r.send = &webhook{spec.Webhook, configFile, cfg.Dial}
+		r.send = &webhook{spec, configFile, cfg.Dial}
 	case spec.Exec != nil:
 		r.send = &command{spec.Exec, cfg.Mark}
 	default:

@@ -56,9 +56,18 @@ type savedItem struct {
 	Worst     string            `json:"worst,omitempty"`
 	Times     int               `json:"times,omitempty"`
 	News      bool              `json:"news,omitempty"` // the receiver does not know Reason and Text
+	Labels    map[string]string `json:"labels,omitempty"`
+	Flapping  *savedFlapping    `json:"flapping,omitempty"`
 	Held      bool              `json:"held,omitempty"`
 	Released  time.Time         `json:"released,omitzero"`
-	Labels    map[string]string `json:"labels,omitempty"`
+}
+
+// savedFlapping has the fields of [flapping] of a probe that flaps.
+type savedFlapping struct {
+	State string    `json:"state"`
+	At    time.Time `json:"at"`
+	Count int       `json:"count"`
+	First time.Time `json:"first"`
 }
 
 type savedGroup struct {
@@ -74,7 +83,7 @@ func (b *book) save() *savedReceiver {
 	for _, it := range b.items {
 		s.Items = append(s.Items, savedItem{
 			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.target, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
-			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), it.held, it.released, format.Labels(it.labels),
+			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), format.Labels(it.labels), it.flapping.save(), it.held, it.released,
 		})
 		b.groupOf(it)
 	}
@@ -82,6 +91,13 @@ func (b *book) save() *savedReceiver {
 		s.Groups = append(s.Groups, savedGroup{g.name, g.id, g.lastSent, g.notBefore})
 	}
 	return s
+}
+
+func (f *flapping) save() *savedFlapping {
+	if !f.on {
+		return nil
+	}
+	return &savedFlapping{f.state.String(), f.at, f.count, f.first}
 }
 
 // restore fills b, which must be empty. Probes that do not exist by restoredWait end their incidents.
@@ -100,6 +116,10 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 		}
 		if !x.News {
 			it.toldCause = it.cause
+		}
+		it.began = it.since
+		if f := x.Flapping; f != nil {
+			it.flapping = flapping{true, parseState(f.State), f.At, f.Count, f.First}
 		}
 		it.maybeGone, it.check = it.state != quiet, now.Add(restoredWait)
 		it.waits = b.ready(it)

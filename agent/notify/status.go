@@ -50,6 +50,7 @@ func (r *receiver) status() api.Receiver {
 		s.State = "unused"
 	}
 	s.Pending, s.Open = b.pending()
+	s.QuietUntil = r.spec.Quiet.Until(time.Now()).UTC()
 	items := make([]*item, 0, len(b.items))
 	for _, it := range b.items {
 		items = append(items, it)
@@ -138,15 +139,15 @@ func (n *Notifier) Counts() map[string]agentmetrics.NotificationCounts {
 }
 
 // example returns a message with all fields, to check templates.
-func example(receiver, external string) *format.Message {
+func example(spec *config.Receiver, external string) *format.Message {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	probes := []*item{
 		{Key: Key{Namespace: "default", Pod: "web", Container: "app", Kind: probe.Readiness}, handler: "http", target: "GET https://shop.example/healthz", told: quiet, worst: quiet, cause: states.Cause{Reason: "http_status", Text: `answer "<500>"`}, since: now.Add(-time.Minute)},
 		{Key: Key{Namespace: "default", Pod: "db", Container: "app", Kind: probe.Liveness}, handler: "tcp", target: "tcp 10.0.0.7:5432", state: quiet, worst: quiet, since: now.Add(-time.Hour), at: now},
 	}
 	probes[0].state = states.Failure
-	groups := []plan{{group: &group{id: groupID(receiver, "example"), labels: map[string]string{"namespace": "default"}}}}
-	return newSender(external, nil).message(receiver, groups, probes, now)
+	groups := []plan{{group: &group{id: groupID(spec.Name, "example"), labels: map[string]string{"namespace": "default"}}}}
+	return newSender(spec, external, nil).message(spec.Name, groups, probes, now)
 }
 
 // fieldError returns err with its position in the file.

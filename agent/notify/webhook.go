@@ -2,8 +2,8 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,23 +41,24 @@ func (f *failure) Error() string { return f.text }
 
 // webhook sends messages over HTTP.
 type webhook struct {
-	spec *config.Webhook
-	dir  string // the configuration file: paths are relative to its folder
-	dial dialer
+	receiver *config.Receiver
+	dir      string // the configuration file: paths are relative to its folder
+	dial     dialer
 }
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// mergeable reports whether groups may share a message. PagerDuty needs one incident per group.
-func (w *webhook) mergeable() bool { return w.spec.Format != config.PagerDutyFormat }
+func (w *webhook) spec() *config.Webhook { return w.receiver.Webhook }
 
-func (w *webhook) kind() string { return "webhook " + string(w.spec.Format) }
+func (w *webhook) mergeable() bool { return !w.spec().Format.Rules().Separate }
+
+func (w *webhook) kind() string { return "webhook " + string(w.spec().Format) }
 
 // check builds a request, without sending it.
 func (w *webhook) check() error {
 	secrets := &secretFiles{dir: w.dir}
-	_, err := w.request(context.Background(), example("example", ""), secrets)
-	if _, bad := tlsSettings(w.dir, w.spec.CA).Config(); err == nil {
+	_, err := w.request(context.Background(), example(w.receiver, ""), secrets)
+	if _, bad := tlsSettings(w.dir, w.spec().CA).Config(); err == nil {
 		err = bad
 	}
 	return secrets.hideError(err)
@@ -72,7 +73,7 @@ func (w *webhook) send(ctx context.Context, m *format.Message) (answer string, e
 		return "", err
 	}
 	client := outbound.New(outbound.Config{ // for one request, as messages are rare
-		TLS: tlsSettings(w.dir, w.spec.CA), Timeout: w.spec.Timeout, MaxBody: maxAnswer, DialContext: w.dial, KeepAlive: true, DisableCompression: true,
+		TLS: tlsSettings(w.dir, w.spec().CA), Timeout: w.spec().Timeout, MaxBody: maxAnswer, DialContext: w.dial, KeepAlive: true, DisableCompression: true,
 	})
 	defer client.Close()
 	res, err := client.Do(request)
@@ -107,39 +108,37 @@ func refusal(res *http.Response, body string) *failure {
 
 // request returns the request for m. It adds the texts that must not be shown to secrets.
 func (w *webhook) request(ctx context.Context, m *format.Message, secrets *secretFiles) (*http.Request, error) {
-	target := w.spec.URL
-	if w.spec.URLFile != "" {
-		text, err := secrets.read("urlFile", w.spec.URLFile)
-		if err != nil {
-			return nil, err
-		}
-		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, &failure{text: "urlFile: must contain an http:// or https:// URL", final: true}
-		}
-		target = text
-	}
-	secrets.addURL(target)
-	body, err := w.body(m, secrets)
+	target, err := w.target(secrets)
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	secret := ""
+	if field, path := w.spec().SecretFile(); path != "" {
+		if secret, err = secrets.read(field, path); err != nil {
+			return nil, err
+		}
+	}
+	encoded, err := w.encode(m, target, secret)
+	if err != nil {
+		return nil, &failure{text: err.Error(), final: true}
+	}
+	r, err := http.NewRequestWithContext(ctx, encoded.Method, encoded.URL.String(), bytes.NewReader(encoded.Body))
 	if err != nil {
 		return nil, &failure{text: "the URL is not valid", final: true}
 	}
 	r.Header.Set("User-Agent", "prober")
-	for name, value := range w.spec.Headers {
+	for name, value := range w.spec().Headers {
 		r.Header.Set(name, value)
 		if name == "Authorization" || strings.Contains(name, "Token") || strings.Contains(name, "Key") {
 			secrets.add(value)
 		}
 	}
-	r.Header.Set("Content-Type", "application/json")
-	if w.spec.ContentType != "" {
-		r.Header.Set("Content-Type", w.spec.ContentType)
+	r.Header.Set("Content-Type", cmp.Or(w.spec().ContentType, "application/json"))
+	for name, value := range encoded.Header {
+		r.Header.Set(name, value)
 	}
-	if w.spec.BearerTokenFile != "" {
-		token, err := secrets.read("bearerTokenFile", w.spec.BearerTokenFile)
+	if w.spec().BearerTokenFile != "" {
+		token, err := secrets.read("bearerTokenFile", w.spec().BearerTokenFile)
 		if err != nil {
 			return nil, err
 		}
@@ -148,40 +147,34 @@ func (w *webhook) request(ctx context.Context, m *format.Message, secrets *secre
 	return r, nil
 }
 
-// body returns the body of a request.
-func (w *webhook) body(m *format.Message, secrets *secretFiles) (body []byte, err error) {
-	switch w.spec.Format {
-	case config.SlackFormat:
-		body, err = format.Slack(m)
-	case config.TeamsFormat:
-		body, err = format.Teams(m)
-	case config.PagerDutyFormat:
-		key, readErr := secrets.read("routingKeyFile", w.spec.RoutingKeyFile)
-		if readErr != nil {
-			return nil, readErr
+// target returns the URL of the receiver.
+func (w *webhook) target(secrets *secretFiles) (*url.URL, error) {
+	text := w.spec().URL
+	if w.spec().URLFile != "" {
+		var err error
+		if text, err = secrets.read("urlFile", w.spec().URLFile); err != nil {
+			return nil, err
 		}
-		body, err = format.PagerDuty(m, key)
-	case config.TemplateFormat:
-		body, err = w.renderTemplate(m)
-	default:
-		body, err = json.Marshal(m)
 	}
-	if err != nil {
-		return nil, &failure{text: err.Error(), final: true}
+	secrets.addURL(text)
+	target, err := url.Parse(text)
+	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return nil, &failure{text: "urlFile: must contain an http:// or https:// URL", final: true}
 	}
-	return body, nil
+	return target, nil
 }
 
-func (w *webhook) renderTemplate(m *format.Message) ([]byte, error) {
-	text := w.spec.Template
-	if w.spec.TemplateFile != "" {
-		data, err := regular.Read(config.Beside(w.dir, w.spec.TemplateFile), format.MaxTemplate)
+// encode returns the request for m in the format of the receiver.
+func (w *webhook) encode(m *format.Message, target *url.URL, secret string) (*format.Request, error) {
+	in := &format.Input{Message: m, Spec: w.spec(), URL: target, Secret: secret, Repeat: w.receiver.RepeatInterval, Template: w.spec().Template}
+	if w.spec().TemplateFile != "" {
+		data, err := regular.Read(config.Beside(w.dir, w.spec().TemplateFile), format.MaxTemplate)
 		if err != nil {
 			return nil, err
 		}
-		text = string(data)
+		in.Template = string(data)
 	}
-	return format.Template(text, w.spec.ContentType, m)
+	return format.Encode(in)
 }
 
 // tlsSettings returns TLS settings with the certificate authorities of a file.

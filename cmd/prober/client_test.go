@@ -117,8 +117,8 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 		{"get probes -l app!=shop", 0, "", "no probes found"},
 		{"get probes --state failure", 0, "", "no probes found"},
 		{"get probes --result failure", 0, "", "no probes found"},
-		{"get probes shop/db", 1, "", "prober: error: probes not found: shop/db"},
-		{"get probes shop web", 64, "", `unknown kind "web"`},
+		{"get probes shop/db", 1, "", "prober: error: no probe of shop/db\nprober: hint: did you mean shop"},
+		{"get probes shop/web web -o name", 1, "probe/shop/web/readiness", "prober: error: no probe of web\nprober: hint: prober get probes lists them"},
 		{"get probes -l a=b=c", 64, "", "--selector"},
 		{"get probes --result good", 64, "", `unknown word "good"; known: success, warning, failure, unknown, paused`},
 		{"get pods", 0, "NAMESPACE NAME READY STATUS RESTARTS AGE\ndefault shop #/# Running # #", ""},
@@ -134,7 +134,10 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 		{"describe shop/db", 1, "", "no probe of shop/db"},
 		{"reload", 0, "reloaded", ""},
 		{"trigger shop/web", 0, "default/shop/web readiness triggered", ""},
-		{"trigger", 64, "", "accepts between 1 and 2 arg(s), received 0"},
+		{"trigger", 64, "", "prober trigger: a name of probes, -l or --all is required"},
+		{"trigger sh*/web -l app=shop", 0, "default/shop/web readiness triggered", ""},
+		{"status shop/web", 0, "# probe: # success", ""},
+		{"status shop nosuch", 1, "", "no probe of nosuch"},
 		{"status --server 127.0.0.1:1", 3, "", "connection refused\nprober: hint: set --server to the address of the agent"},
 	} {
 		code, stdout, stderr := r.run(t, strings.Fields(c.args)...)

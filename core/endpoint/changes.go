@@ -3,7 +3,6 @@ package endpoint
 import (
 	"context"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/daeace23/prober/core/states"
@@ -22,56 +21,57 @@ type Change[K comparable] struct {
 	Removed bool // the endpoint is no longer in the set
 }
 
-// reader has the changes that a subscriber has not read: one for each endpoint.
+// pending is a change that a reader has not read.
+type pending struct {
+	from    states.State // that the reader knows
+	removed bool
+	at      int64 // time of the newest change, in nanoseconds of Unix time
+}
+
+// reader has the changes that a subscriber has not read: one for each endpoint. Its fields are guarded by the
+// mu of the set.
 type reader[K comparable] struct {
-	mu      sync.Mutex
-	pending map[K]*Change[K]
+	pending map[K]pending
 	order   []K
 	wake    chan struct{} // has room for one
 	closed  bool
 }
 
 // put adds a change. It never blocks: a change that was not read is merged with the next one of its endpoint.
-func (r *reader[K]) put(c *Change[K]) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p := r.pending[c.Key]; p != nil {
-		from := p.From
-		*p = *c
-		p.From = from
+func (r *reader[K]) put(key K, p pending) {
+	if old, ok := r.pending[key]; ok {
+		p.from = old.from
 	} else {
-		kept := *c
-		r.pending[c.Key] = &kept
-		r.order = append(r.order, c.Key)
+		r.order = append(r.order, key)
 	}
-	r.signalLocked()
+	r.pending[key] = p
+	r.signal()
 }
 
-func (r *reader[K]) signalLocked() {
+func (r *reader[K]) signal() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (r *reader[K]) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	r.signalLocked()
-}
-
-func (r *reader[K]) next() (c *Change[K], ended bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// next takes the first change of a reader, if there is one.
+func (s *Set[K]) next(r *reader[K]) (c Change[K], ok, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(r.order) == 0 {
-		return nil, r.closed
+		return c, false, r.closed
 	}
 	key := r.order[0]
 	r.order = r.order[1:]
-	c = r.pending[key]
+	p := r.pending[key]
 	delete(r.pending, key)
-	return c, false
+	c = Change[K]{Key: key, From: p.from, Time: time.Unix(0, p.at), Removed: p.removed}
+	if e := s.endpoints[key]; e != nil {
+		c.To, c.Usable = e.state, e.usable
+		c.Reason, c.Deciding = s.explainLocked(e)
+	}
+	return c, true, false
 }
 
 // Subscribe yields the state of each endpoint, and then all changes, until ctx ends or the set is shut down.
@@ -79,18 +79,18 @@ func (r *reader[K]) next() (c *Change[K], ended bool) {
 // knows.
 func (s *Set[K]) Subscribe(ctx context.Context) iter.Seq[Change[K]] {
 	return func(yield func(Change[K]) bool) {
-		r := &reader[K]{pending: make(map[K]*Change[K]), wake: make(chan struct{}, 1)}
+		r := &reader[K]{pending: make(map[K]pending), wake: make(chan struct{}, 1)}
 		if !s.addReader(r) {
 			return
 		}
 		defer s.removeReader(r)
 		for {
-			c, ended := r.next()
+			c, ok, ended := s.next(r)
 			switch {
 			case ended:
 				return
-			case c != nil:
-				if ctx.Err() != nil || !yield(*c) {
+			case ok:
+				if ctx.Err() != nil || !yield(c) {
 					return
 				}
 				continue

@@ -50,12 +50,12 @@ func (s *Set[K]) unlinkLocked(e *entry[K]) {
 }
 
 // blockerLocked returns the first endpoint that e depends on and that is failing, or unknown for another
-// one's failure.
-func (s *Set[K]) blockerLocked(e *entry[K]) (blocker *entry[K], ok bool) {
+// one's failure; nil if there is none.
+func (s *Set[K]) blockerLocked(e *entry[K]) *entry[K] {
 	for _, d := range e.dependsOn {
 		if o := s.endpoints[d]; o != nil && o.down() {
-			return o, true
+			return o
 		}
 	}
-	return nil, false
+	return nil
 }

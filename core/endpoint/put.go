@@ -244,7 +244,7 @@ func (s *Set[K]) commit(next, old *entry[K], plans []plan[K], now time.Time) {
 	if old != nil {
 		s.unlinkLocked(old)
 		old.countLocked(-1)
-		next.state, next.since, next.reason, next.usable, next.decided, next.forced = old.state, old.since, old.reason, old.usable, old.decided, old.forced
+		next.state, next.since, next.hash, next.usable, next.decided, next.forced = old.state, old.since, old.hash, old.usable, old.decided, old.forced
 	}
 	for i := range plans {
 		p := &plans[i]
@@ -287,7 +287,7 @@ func (s *Set[K]) Remove(key K) error {
 	s.dropChecksLocked(e)
 	delete(s.endpoints, key)
 	now := time.Now()
-	s.emitLocked(&Change[K]{Key: key, From: e.state, Time: now, Removed: true})
+	s.emitLocked(key, pending{from: e.state, at: now.UnixNano(), removed: true})
 	s.evaluateDependentsLocked(key, now)
 	return nil
 }

@@ -3,6 +3,8 @@ package endpoint
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
+	"math/bits"
 	"strconv"
 
 	"github.com/daeace23/prober/core/group"
@@ -72,31 +74,45 @@ func (r Rule) needed(total int) int {
 // state are in it. A failure of parts that would not suffice if all of them passed has the weights in its
 // reason. Decide keeps no reference to parts, and allocates nothing for a success.
 func (r Rule) Decide(parts []Part) Decision {
-	total := 0
+	return r.explain(parts, r.state(parts))
+}
+
+// weights returns the weight that must pass, and the weight of all parts.
+func (r Rule) weights(parts []Part) (needed, total int) {
 	for i := range parts {
 		total += parts[i].weight()
 	}
-	needed := r.needed(total)
-	d := Decision{State: combine(parts, needed, total)}
-	if d.State == states.Success {
+	return r.needed(total), total
+}
+
+// state returns the state of [Rule.Decide].
+func (r Rule) state(parts []Part) states.State {
+	needed, total := r.weights(parts)
+	return combine(parts, needed, total)
+}
+
+// explain returns the decision for parts that make this state.
+func (r Rule) explain(parts []Part, state states.State) Decision {
+	d := Decision{State: state}
+	if state == states.Success {
 		return d
 	}
 	n := 0
 	for i := range parts {
-		if parts[i].State == d.State {
+		if parts[i].State == state {
 			n++
 		}
 	}
 	if n > 0 {
 		d.Deciding = make([]string, 0, n)
 		for i := range parts {
-			if parts[i].State == d.State {
+			if parts[i].State == state {
 				d.Deciding = append(d.Deciding, parts[i].Name)
 			}
 		}
-		d.Reason = explain(parts, d.State, n)
+		d.Reason = explain(parts, state, n)
 	}
-	if d.State == states.Failure && needed > total {
+	if needed, total := r.weights(parts); state == states.Failure && needed > total {
 		short := fmt.Sprintf("checks with the weight %d must pass, and all checks have the weight %d", needed, total)
 		if d.Reason != "" {
 			short += "; "
@@ -104,6 +120,31 @@ func (r Rule) Decide(parts []Part) Decision {
 		d.Reason = clip.Text(short+d.Reason, states.MaxText)
 	}
 	return d
+}
+
+// fingerprint returns a hash of what the reason of this state is made of: it differs if the reasons do. It
+// allocates nothing.
+func (r Rule) fingerprint(seed maphash.Seed, parts []Part, state states.State) (hash uint64) {
+	if state == states.Success {
+		return 0
+	}
+	add := func(x uint64) { hash = bits.RotateLeft64(hash, 5)*0x9e3779b97f4a7c15 + x }
+	n := 0
+	for i := range parts {
+		p := &parts[i]
+		if p.State != state {
+			continue
+		}
+		if n++; n <= maxExplained {
+			add(maphash.String(seed, p.Name))
+			add(maphash.String(seed, p.Text))
+		}
+	}
+	needed, total := r.weights(parts)
+	for _, x := range [...]int{int(state), n, len(parts), needed, total} {
+		add(uint64(x))
+	}
+	return hash
 }
 
 // combine returns the state of [Rule.Decide], where parts with the weight needed must pass, of total.

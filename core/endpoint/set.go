@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ type Config struct {
 type Set[K comparable] struct {
 	group *group.Group[K]
 	pools map[string]*pool
+	seed  maphash.Seed // of fingerprints
 
 	mu         sync.Mutex
 	changing   map[K][]K                     // endpoints that Put or Remove changes, with their new DependsOn
@@ -59,8 +61,8 @@ type entry[K comparable] struct {
 	dependsOn []K
 	pool      *pool // nil for none
 	forced    *Forced
-	reason    string
-	since     int64 // start of state, in nanoseconds of Unix time
+	hash      uint64 // fingerprint of the reason of state
+	since     int64  // start of state, in nanoseconds of Unix time
 
 	deadline   int32 // index of the end of forced in deadlines, with -1 for none
 	state      states.State
@@ -106,7 +108,7 @@ func (m ForcedMode) String() string {
 // New returns a set without endpoints.
 func New[K comparable](cfg Config) (*Set[K], error) {
 	s := &Set[K]{
-		pools: make(map[string]*pool), endpoints: make(map[K]*entry[K]), dependents: make(map[K]map[*entry[K]]struct{}),
+		seed: maphash.MakeSeed(), pools: make(map[string]*pool), endpoints: make(map[K]*entry[K]), dependents: make(map[K]map[*entry[K]]struct{}),
 		changing: make(map[K][]K), adding: make(map[results.Subject]*check[K]), readers: make(map[*reader[K]]struct{}), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	for name, p := range cfg.Pools {
@@ -204,8 +206,8 @@ func (s *Set[K]) Status(key K) (Status, bool) {
 	if e == nil {
 		return Status{}, false
 	}
-	d, _ := s.decideLocked(e)
-	st := Status{State: e.state, Since: time.Unix(0, e.since), Reason: e.reason, Deciding: d.Deciding, Usable: e.usable}
+	st := Status{State: e.state, Since: time.Unix(0, e.since), Usable: e.usable}
+	st.Reason, st.Deciding = s.explainLocked(e)
 	if e.forced != nil {
 		st.Forced = new(*e.forced)
 	}
@@ -278,7 +280,8 @@ func (s *Set[K]) Shutdown(ctx context.Context) error {
 	if !s.closed {
 		s.closed = true
 		for r := range s.readers {
-			r.close()
+			r.closed = true
+			r.signal()
 		}
 		s.signal()
 	}
@@ -295,9 +298,9 @@ func (s *Set[K]) signal() {
 	}
 }
 
-func (s *Set[K]) emitLocked(c *Change[K]) {
+func (s *Set[K]) emitLocked(key K, p pending) {
 	for r := range s.readers {
-		r.put(c)
+		r.put(key, p)
 	}
 }
 
@@ -311,8 +314,7 @@ func (s *Set[K]) addReader(r *reader[K]) bool {
 	}
 	s.readers[r] = struct{}{}
 	for key, e := range s.endpoints {
-		d, _ := s.decideLocked(e)
-		r.put(&Change[K]{Key: key, To: e.state, Time: time.Unix(0, e.since), Reason: e.reason, Deciding: d.Deciding, Usable: e.usable})
+		r.put(key, pending{at: e.since})
 	}
 	return true
 }

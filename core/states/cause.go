@@ -52,6 +52,27 @@ func alike[A, B string | []byte](a A, b B) bool {
 	return i == len(a) && k == len(b)
 }
 
+// Pattern returns text with 0 in place of each number that [Alike] ignores. Texts have equal patterns if and only
+// if they are alike, so that a pattern can be the key of a map.
+func Pattern(text string) string {
+	var b strings.Builder
+	kept := 0 // begin of the part that is not in b yet
+	for i := 0; i < len(text); {
+		end := number(text, i)
+		if end > i && !isStatus(text, i, end) {
+			b.WriteString(text[kept:i])
+			b.WriteByte('0')
+			kept = end
+		}
+		i = max(end, i+1)
+	}
+	if kept == 0 {
+		return text
+	}
+	b.WriteString(text[kept:])
+	return b.String()
+}
+
 // number returns the end of the number at i with its unit, such as "12.5ms" and "10.0.0.7:80"; i if there
 // is none.
 func number[T string | []byte](text T, i int) (end int) {

@@ -451,5 +451,22 @@ func TestAlike(t *testing.T) {
 		if got := states.Alike(c.a, c.b); got != c.want || states.Alike(c.b, c.a) != got {
 			t.Errorf("Alike(%q, %q) = %v", c.a, c.b, got)
 		}
+		if a, b := states.Pattern(c.a), states.Pattern(c.b); (a == b) != c.want {
+			t.Errorf("patterns %q and %q of texts that are alike: %v", a, b, c.want)
+		}
 	}
+}
+
+func FuzzPatternsAreEqualIfTextsAreAlike(f *testing.F) {
+	f.Add("dial tcp 10.0.0.7:80: connection refused in 12.5ms", "dial tcp 10.0.0.8:81: connection refused in 3s")
+	f.Add("statuscode: 503", "statuscode: 5030")
+	f.Add("0", "7")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if equal := states.Pattern(a) == states.Pattern(b); equal != states.Alike(a, b) {
+			t.Errorf("%q and %q: equal patterns %v, alike %v", a, b, equal, !equal)
+		}
+		if p := states.Pattern(a); states.Pattern(p) != p || !states.Alike(a, p) {
+			t.Errorf("the pattern of %q is %q, and its pattern is %q", a, p, states.Pattern(p))
+		}
+	})
 }

@@ -8,10 +8,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
 	"github.com/daeace23/prober/handlers/shipped"
+	"github.com/daeace23/prober/internal/cli"
 	"github.com/daeace23/prober/internal/cli/clitest"
+	"github.com/daeace23/prober/internal/cli/command"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,33 +49,62 @@ func TestProbeStopsOnSignal(t *testing.T) {
 	}
 }
 
+// walk calls visit for a command and all below it.
+func walk(c *cobra.Command, visit func(c *cobra.Command, path []string)) {
+	visit(c, strings.Fields(c.CommandPath())[1:])
+	for _, sub := range c.Commands() {
+		walk(sub, visit)
+	}
+}
+
+func root() *cobra.Command { return cli.Root(&command.Env{}) }
+
 func TestEveryCommandHasHelp(t *testing.T) {
 	commands := 0
-	var visit func(path ...string)
-	visit = func(path ...string) {
+	walk(root(), func(c *cobra.Command, path []string) {
+		commands++
 		code, stdout, stderr := clitest.Run(nil, append(path, "--help")...)
-		_, list, isFolder := strings.Cut(stdout, "\nAvailable Commands:\n")
-		if code != 0 || stderr != "" || !strings.Contains(stdout, strings.Join(append([]string{"prober"}, path...), " ")) {
+		if code != 0 || stderr != "" || !strings.Contains(stdout, c.CommandPath()) {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q", path, code, stdout, stderr)
 		}
 		if slices.Contains(path, "completion") {
 			return // cobra's
 		}
-		if !isFolder && !strings.Contains(stdout, "\nExamples:\n  prober "+strings.Join(path, " ")) {
+		if !c.HasSubCommands() && !strings.Contains(stdout, "\nExamples:\n  prober "+strings.Join(path, " ")) {
 			t.Errorf("%v: no example in\n%s", path, stdout)
 		}
-		commands++
-		for line := range strings.Lines(list) {
-			fields := strings.Fields(line)
-			if len(fields) == 0 {
-				break
+		for line := range strings.Lines(stdout) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%v: %d columns: %s", path, n, line)
 			}
-			visit(append(slices.Clone(path), fields[0])...)
 		}
-	}
-	visit()
+	})
 	if commands < 25 {
 		t.Errorf("%d commands were found", commands)
+	}
+}
+
+func TestCommandsHaveGroups(t *testing.T) {
+	for _, c := range root().Commands() {
+		if c.GroupID == "" && !slices.Contains([]string{"completion", "help", "version"}, c.Name()) {
+			t.Errorf("%s has no group", c.Name())
+		}
+	}
+	_, stdout, _ := clitest.Run(nil)
+	last := 0
+	for _, want := range []string{"\n\nRun and check:\n  probe ", "\n\nLook at a running agent:\n", "\n\nAct on a running agent:\n", "\n\nAuthor plugins:\n  plugin ", "\n\nKubernetes:\n", "\n\nOther commands:\n"} {
+		at := strings.Index(stdout, want)
+		if at < last {
+			t.Errorf("no %q after the other groups in\n%s", want, stdout)
+		}
+		last = at
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	_, want, _ := clitest.Run(nil, "version")
+	if code, stdout, stderr := clitest.Run(nil, "--version"); code != 0 || stdout != want || !strings.HasPrefix(stdout, "prober dev (go1.") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 }
 

@@ -32,7 +32,7 @@ func newNode(env *command.Env) *cobra.Command {
 	var o nodeOptions
 	c := &cobra.Command{
 		Use:   "node --node-name NAME",
-		Short: "Probe the pods of a Kubernetes node that have the annotation prober.dev/probes",
+		Short: "Probe the annotated pods of a Kubernetes node",
 		Long: "Probe the pods of a Kubernetes node that have the annotation prober.dev/probes, until SIGINT or\n" +
 			"SIGTERM. The kubelet runs the pods. The results become conditions of the pods, such as the\n" +
 			"readiness gate prober.dev/ready, and events. The section kubernetes of prober.yaml (--config)\n" +

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"net"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/history"
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/program"
@@ -106,14 +108,14 @@ func newRun(env *command.Env) *cobra.Command {
 		Args: cobra.ArbitraryArgs, // more paths of -f
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(o.paths) == 0 && (o.ConfigFile == "" && o.BlackboxConfig == "" || len(args) > 0) {
-				return command.Usage("prober run -f pod.yaml", "run: -f is required, or --config with targets, or --blackbox-config")
+				return command.Usage(o.withPaths(cmd, args), "run: -f is required, or --config with targets, or --blackbox-config")
 			}
 			o.paths = append(o.paths, args...)
 			if o.restartBackoff <= 0 {
 				return command.Usage("", "--restart-backoff %s: must be above 0", o.restartBackoff)
 			}
 			o.Source = o.newPodSource(env, &o.Config, runtime.GOOS, o.restartBackoff)
-			return o.run(cmd.Context(), env)
+			return o.withHint(cmd, o.run(cmd.Context(), env))
 		},
 	}
 	o.flags(c)
@@ -126,6 +128,33 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringArrayVarP(&o.paths, "filename", "f", nil, "manifests: files, folders, or - for stdin")
 	f.DurationVar(&o.restartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
 	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn about fields that local processes do not support")
+}
+
+// withPaths returns the command line of a user who has named files without a flag, for a hint.
+func (o *runOptions) withPaths(cmd *cobra.Command, args []string) string {
+	switch {
+	case len(args) == 0:
+		return "prober run -f pod.yaml, or prober run --config prober.yaml"
+	case len(args) == 1 && kindOf(args[0]) == config.Kind && o.ConfigFile == "":
+		return command.Line(cmd, nil, "config", args[0])
+	default:
+		return command.Line(cmd, args[1:], "filename", args[0])
+	}
+}
+
+// withHint returns err with a hint if --config has a manifest, or -f the agent's file.
+func (o *runOptions) withHint(cmd *cobra.Command, err error) error {
+	e, ok := errors.AsType[*command.Exit](err)
+	if !ok || e.Code != command.ExitUsage {
+		return err
+	}
+	if i := slices.IndexFunc(o.paths, func(p string) bool { return kindOf(p) == config.Kind }); i >= 0 && o.ConfigFile == "" {
+		e.Hint = "the agent's file is for --config: " + command.Line(cmd, nil, "filename", "", "config", o.paths[i])
+	}
+	if info, err := os.Stat(o.ConfigFile); err == nil && info.Mode().IsRegular() && kindOf(o.ConfigFile) == "" && len(o.paths) == 0 {
+		e.Hint = "a manifest is for -f: " + command.Line(cmd, nil, "config", "", "filename", o.ConfigFile)
+	}
+	return err
 }
 
 // flags adds the flags to c. stateDir is the text of --state-dir.

@@ -15,6 +15,7 @@ import (
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/importcmd"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/regular"
@@ -26,7 +27,7 @@ func newValidate(env *command.Env) *cobra.Command {
 	v := &validation{env: env}
 	c := &cobra.Command{
 		Use:   "validate PATH...",
-		Short: "Check manifests, prober.yaml and configs of plugins, without an agent",
+		Short: "Check manifests, prober.yaml and plugin configs, without an agent",
 		Long: "Check manifests (files, folders and -), prober.yaml and plugin.yaml, and check the configs of\n" +
 			"probes with the plugins that are part of prober and the plugins in --plugins folders.\n\n" +
 			"It makes the same checks as prober run with these flags makes before it starts anything, and as a\n" +
@@ -42,7 +43,7 @@ func newValidate(env *command.Env) *cobra.Command {
 			"  prober validate pods --explain-compat",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("output") && !v.compat.explain {
-				return command.Usage("", "--output: --explain-compat is required")
+				return command.Usage(command.Line(cmd, args, "explain-compat", "true"), "--output: --explain-compat is required")
 			}
 			if v.ConfigFile != "" || v.BlackboxConfig != "" || v.WebConfigFile != "" {
 				return nil
@@ -84,6 +85,15 @@ var kindLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^(?:kind|\s*[{,]?\s*"kind")\s*:\s*["']?(AgentConfig|Plugin)\b`)
 })
 
+// kindOf returns the kind of a file that is not a manifest; "" for a manifest, and for a file that cannot be read.
+func kindOf(path string) string {
+	data, err := regular.Read(path, maxFile)
+	if match := kindLine().FindSubmatch(data); err == nil && match != nil {
+		return string(match[1])
+	}
+	return ""
+}
+
 func (v *validation) run(ctx context.Context, paths []string) error {
 	if err := v.flags(); err != nil {
 		return err
@@ -122,6 +132,17 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 		return v.compat.print(v.env)
 	}
 	return nil
+}
+
+// checkFile returns the checks of `prober validate --config` for `prober import`.
+func checkFile(env *command.Env) importcmd.Validate {
+	return func(ctx context.Context, configFile string, pluginDirs []string) error {
+		v := validation{env: env}
+		v.ConfigFile, v.PluginDirs, v.Compiler, v.Version = configFile, pluginDirs, env.Compiler, env.Version
+		v.Source = v.newPodSource(env, &v.Config, "", 0)
+		_, err := agent.Validate(ctx, v.Config)
+		return err
+	}
 }
 
 // chooseConfig uses the agent's file among the paths if --config is not set. The errors of an invalid file

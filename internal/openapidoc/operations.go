@@ -108,6 +108,16 @@ var operations = []operation{
 		summary: "Show one probe: the one that ticked last, if there are two while its pod is replaced.", answer: api.ProbeStatus{}, codes: []int{400, 404},
 	},
 	{
+		method: "get", path: "/api/v1/incidents", id: "listIncidents", tag: "state",
+		summary: "List incidents: failing probes, grouped by what they share. The open incident with the most failing probes is first.",
+		query:   []parameter{namespace, {name: "state", about: "Only in this state.", values: []string{api.IncidentOpen, api.IncidentEnded}}},
+		answer:  api.IncidentList{}, codes: []int{400, 503},
+	},
+	{
+		method: "get", path: "/api/v1/incidents/{id}", id: "getIncident", tag: "state", summary: "Show one incident.",
+		answer: api.IncidentStatus{}, codes: []int{400, 404},
+	},
+	{
 		method: "get", path: "/api/v1/targets", id: "listTargets", tag: "state", summary: "List the targets of prober.yaml, also those that are dropped or gone.",
 		query: []parameter{
 			{name: "group", about: "Only of this group."}, namespace, pod, {name: "state", about: "Only in this state.", values: []string{"probed", "dropped", "gone"}}, limit, goOn,
@@ -141,6 +151,15 @@ var operations = []operation{
 			{name: "incidents", about: "List incidents: the default of JSON. CSV has a line for each then, and without them for each probe. newest lists the newest of each probe.", values: []string{"true", "false", "newest"}},
 		},
 		answer: api.Report{}, also: []string{"text/csv"}, codes: []int{400, 404, 503},
+	},
+	{
+		method: "get", path: "/api/v1/changes", id: "listChanges", tag: "state",
+		summary: "List the changes of the states of probes, oldest first. An agent without --state-dir has none.",
+		query: []parameter{
+			{name: "since", about: "A duration before now such as 30d or 12h, or a time; 30d by default."}, untilNow, namespace, pod, container,
+			{name: "kind", about: "Only of this kind.", values: kinds},
+		},
+		answer: api.StateChanges{}, codes: []int{400, 404, 503},
 	},
 	{
 		method: "get", path: "/api/v1/events", id: "listEvents", tag: "state", summary: "List the newest events, the last one at the end.",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,31 @@ type field struct {
 	text string
 	// value is the default, where the parsed file does not have it.
 	value string
+}
+
+// webhookFormats returns the formats of webhooks.
+func webhookFormats() string {
+	return listOf(slices.Collect(config.WebhookFormats()))
+}
+
+// formatsWithURL returns the formats whose service has one URL.
+func formatsWithURL() string {
+	return listOf(slices.DeleteFunc(slices.Collect(config.WebhookFormats()), func(f config.WebhookFormat) bool { return f.Rules().URL == "" }))
+}
+
+// listOf returns a list such as "`a`, `b` or `c`".
+func listOf(formats []config.WebhookFormat) string {
+	var text strings.Builder
+	for i, f := range formats {
+		switch {
+		case i > 0 && i == len(formats)-1:
+			text.WriteString(" or ")
+		case i > 0:
+			text.WriteString(", ")
+		}
+		fmt.Fprintf(&text, "`%s`", f)
+	}
+	return text.String()
 }
 
 // proberYAML describes every field that package config reads.
@@ -112,13 +138,17 @@ var proberYAML = []section{
 	{"notify", "Who gets messages about the states of probes.", []field{
 		{"notify.externalURL", "URL of the agent's page, for links in messages", "no links"},
 		{"notify.receivers[].name", "name of the receiver. It has one of `webhook`, `exec` and `mail`", ""},
-		{"notify.receivers[].webhook", "sends a POST for each message", ""},
-		{"notify.receivers[].webhook.format", "`json`, `pagerduty`, `slack`, `teams` or `template`", ""},
-		{"notify.receivers[].webhook.url", "where to send. Use `urlFile` for a URL that is a secret", "PagerDuty's Events API for `pagerduty`"},
+		{"notify.receivers[].webhook", "sends a request for each message", ""},
+		{"notify.receivers[].webhook.format", webhookFormats(), ""},
+		{"notify.receivers[].webhook.url", "where to send. Use `urlFile` for a URL that is a secret. For `alertmanager`, `gotify`, `matrix`, `opsgenie` and `telegram` the URL of the server, for `ntfy` of the topic", "the service for " + formatsWithURL()},
 		{"notify.receivers[].webhook.urlFile", "file with the URL", ""},
+		{"notify.receivers[].webhook.apiKeyFile", "file with the key of Opsgenie's API integration", ""},
+		{"notify.receivers[].webhook.botTokenFile", "file with the token of Telegram's bot", ""},
+		{"notify.receivers[].webhook.chatID", "Telegram's chat: a number, or `@CHANNEL`", ""},
+		{"notify.receivers[].webhook.room", "ID of Matrix' room, such as `!abc:example.org`", ""},
 		{"notify.receivers[].webhook.routingKeyFile", "file with PagerDuty's integration key", ""},
 		{"notify.receivers[].webhook.headers", "headers of each request, without secrets", ""},
-		{"notify.receivers[].webhook.bearerTokenFile", "file with a token for the webhook", ""},
+		{"notify.receivers[].webhook.bearerTokenFile", "file with a token for the webhook: of the application for `gotify`, of the user for `matrix` and `ntfy`", ""},
 		{"notify.receivers[].webhook.ca", "file with the authorities to trust, in PEM", "the system's"},
 		{"notify.receivers[].webhook.timeout", "time limit of a request", ""},
 		{"notify.receivers[].webhook.template", "body for `format: template`, in Go's text/template", ""},
@@ -142,14 +172,22 @@ var proberYAML = []section{
 		{"notify.receivers[].match[].kind", "`liveness`, `readiness` or `startup`", ""},
 		{"notify.receivers[].match[].handler", "pattern of handlers, such as `http` or a plugin's name", ""},
 		{"notify.receivers[].match[].labels", "label selector of pods and targets, as of kubectl's option `-l`: `team=shop`, `team notin (shop, pay)`, `!team`", ""},
+		{"notify.receivers[].fallback", "exclude the probes that another receiver selects with its `match`", ""},
+		{"notify.receivers[].quiet[].schedule", "cron schedule of when the quiet hours begin, such as `0 22 * * mon-fri`. Nothing is sent in quiet hours", ""},
+		{"notify.receivers[].quiet[].duration", "how long they last, from `1m` to `744h`", ""},
+		{"notify.receivers[].quiet[].from", "in place of a schedule: when they begin, such as `2026-12-24T18:00` or `2026-12-24T16:00:00Z`", ""},
+		{"notify.receivers[].quiet[].until", "when they end", ""},
+		{"notify.receivers[].quiet[].timeZone", "time zone of `schedule`, `from` and `until`", "that of the receiver"},
 		{"notify.receivers[].states", "states to send: `failure`, `warning`, `unknown`", ""},
 		{"notify.receivers[].for", "how long a state must last", "`0s`; `1m` for `warning`"},
 		{"notify.receivers[].groupBy", "probes with equal values share a message: `namespace`, `pod`, `container`, `kind`, `handler`, and `label:NAME` for a label", ""},
 		{"notify.receivers[].groupWait", "wait for further changes before a message", ""},
 		{"notify.receivers[].groupInterval", "shortest time between two messages of a group", ""},
-		{"notify.receivers[].repeatInterval", "time until a group that still fails is sent again; `0` for never", ""},
+		{"notify.receivers[].repeatInterval", "time until a group that still fails is sent again; `0` for never", "`4h`; `1m` for `alertmanager`"},
 		{"notify.receivers[].resolved", "send the end of a failure too", ""},
+		{"notify.receivers[].flapDetection", "from the third failure in 30 minutes, send the end of a failure only after 15 steady minutes", ""},
 		{"notify.receivers[].maxPerMinute", "messages a minute; above it, groups share messages", ""},
+		{"notify.receivers[].timeZone", "time zone of the times in messages, such as `Europe/Riga`", "`UTC`"},
 		{"notify.receivers[].retention", "how long prober tries to send a failure that is over", ""},
 	}},
 	{"otlp", "Exports metrics and traces to an OpenTelemetry collector.", []field{

@@ -224,13 +224,17 @@ func helped(t *testing.T, path ...string) (all [][]string) {
 	t.Helper()
 	_, stdout, _ := clitest.Run(nil, append(path, "--help")...)
 	all = [][]string{path}
-	_, list, _ := strings.Cut(stdout, "\nAvailable Commands:\n")
-	for line := range strings.Lines(list) {
+	lists := false // whether the section has commands
+	for line := range strings.Lines(stdout) {
 		fields := strings.Fields(line)
-		if len(fields) == 0 {
-			break
+		switch {
+		case len(fields) == 0:
+			lists = false
+		case line[0] != ' ':
+			lists = !slices.Contains([]string{"Usage:", "Aliases:", "Examples:", "Flags:", "Global"}, fields[0]) && strings.HasSuffix(line, ":\n")
+		case lists:
+			all = append(all, helped(t, append(slices.Clone(path), fields[0])...)...)
 		}
-		all = append(all, helped(t, append(slices.Clone(path), fields[0])...)...)
 	}
 	return all
 }

@@ -2,6 +2,7 @@
 package timespan
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -71,4 +72,47 @@ func Before(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%q must be a duration such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z", text)
 	}
 	return now.Add(-d), nil
+}
+
+// localLayouts are the formats of a time without a zone, and timeLayouts the formats of a time of a day.
+var (
+	localLayouts = []string{time.DateOnly, "2006-01-02 15:04", time.DateTime, "2006-01-02T15:04", "2006-01-02T15:04:05"}
+	timeLayouts  = []string{"15:04", time.TimeOnly}
+)
+
+// Local parses what a user writes for a time: a duration, for which it returns the time before now; a time in RFC 3339;
+// or, in the time zone of now, a date, a date and a time, a time of this day, and the words "now", "today" and
+// "yesterday", after which a time may follow. A day without a time is its first moment.
+func Local(text string, now time.Time) (time.Time, error) {
+	if d, err := Parse(text); err == nil {
+		return now.Add(-d), nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range localLayouts {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	word, rest, _ := strings.Cut(text, " ")
+	day := now
+	switch word {
+	case "now":
+		if rest == "" {
+			return now, nil
+		}
+	case "yesterday":
+		day = now.AddDate(0, 0, -1)
+	case "today":
+	default:
+		rest = text
+	}
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, cmp.Or(rest, "00:00")); err == nil && word != "now" && word != "" {
+			return time.Date(day.Year(), day.Month(), day.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location()), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q must be a duration such as 30d or 12h, a date such as %s, a time such as '%s 14:00', today or yesterday",
+		text, now.Format(time.DateOnly), now.Format(time.DateOnly))
 }

@@ -40,6 +40,28 @@ func TestBefore(t *testing.T) {
 	}
 }
 
+func TestLocal(t *testing.T) {
+	now := time.Date(2026, 11, 30, 9, 30, 0, 0, time.FixedZone("CET", 3600))
+	const wrong = " must be a duration such as 30d or 12h, a date such as 2026-11-30, a time such as '2026-11-30 14:00', today or yesterday"
+	for text, want := range map[string]string{
+		"30m": "2026-11-30T09:00:00+01:00", "2d": "2026-11-28T09:30:00+01:00", "now": "2026-11-30T09:30:00+01:00",
+		"2026-11-29": "2026-11-29T00:00:00+01:00", "2026-11-29 14:00": "2026-11-29T14:00:00+01:00", "2026-11-29 14:00:05": "2026-11-29T14:00:05+01:00",
+		"2026-11-29T14:00": "2026-11-29T14:00:00+01:00", "2026-11-29T14:00:00Z": "2026-11-29T14:00:00Z", "2026-11-29T14:00:00-05:00": "2026-11-29T14:00:00-05:00",
+		"yesterday": "2026-11-29T00:00:00+01:00", "yesterday 14:00": "2026-11-29T14:00:00+01:00", "today": "2026-11-30T00:00:00+01:00", "08:15": "2026-11-30T08:15:00+01:00",
+		"today 08:15:30": "2026-11-30T08:15:30+01:00",
+		"":               `""` + wrong, "tomorrow": `"tomorrow"` + wrong, "now 14:00": `"now 14:00"` + wrong, "2026-13-01": `"2026-13-01"` + wrong, "yesterday 25:00": `"yesterday 25:00"` + wrong,
+	} {
+		at, err := timespan.Local(text, now)
+		got := at.Format(time.RFC3339)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}
+
 func FuzzFormatReadsBack(f *testing.F) {
 	for _, d := range []time.Duration{1, time.Microsecond, 1500 * time.Microsecond, time.Second, 61 * time.Second, 25 * time.Hour, 65535 * 24 * time.Hour} {
 		f.Add(int64(d))

@@ -11,6 +11,7 @@ import (
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/yamlpos"
+	"github.com/daeace23/prober/probe"
 )
 
 // group has the common settings of the targets of a group in prober.yaml. All fields except probe are read-only.
@@ -118,4 +119,18 @@ func (g *group) check(file string, check func(*declared.Pod) []error) error {
 		}
 	}
 	return d.Err()
+}
+
+// Specs returns the spec of the probe of each group in a prober.yaml, by the group's name. The error joins a
+// [*yamlpos.Error] for each problem.
+func Specs(file string, cfg *config.Agent) (map[string]probe.Spec, error) {
+	groups, err := compile(file, cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	specs := make(map[string]probe.Spec, len(groups))
+	for _, g := range groups {
+		specs[g.name] = g.blueprint.Probe().Spec
+	}
+	return specs, nil
 }

@@ -75,22 +75,40 @@ func parseReport(r *http.Request, now time.Time) (q reportQuery, err error) {
 	if q.Since, q.Until, err = span(values, "30d", now); err != nil {
 		return q, err
 	}
-	if kind := values["kind"]; kind != "" {
-		if _, err := probe.ParseKind(kind); err != nil {
-			return q, err
-		}
+	if q.Match, err = match(values); err != nil {
+		return q, err
 	}
 	if err := q.readPage(values); err != nil {
 		return q, err
 	}
-	if err := q.readFormat(r, values); err != nil {
-		return q, err
+	return q, q.readFormat(r, values)
+}
+
+// match returns whether the parameters select a series.
+func match(values map[string]string) (func(*history.Key) bool, error) {
+	if kind := values["kind"]; kind != "" {
+		if _, err := probe.ParseKind(kind); err != nil {
+			return nil, err
+		}
 	}
-	q.Match = func(k *history.Key) bool {
+	return func(k *history.Key) bool {
 		is := func(name, value string) bool { return values[name] == "" || values[name] == value }
 		return is("namespace", k.Namespace) && is("pod", k.Pod) && is("container", k.Container) && is("kind", k.Kind.String())
+	}, nil
+}
+
+// parseChanges reads the query of a list of changes.
+func parseChanges(r *http.Request, now time.Time) (*history.ChangeQuery, error) {
+	values, err := single(r.URL.Query(), "since", "until", "namespace", "pod", "container", "kind")
+	if err != nil {
+		return nil, err
 	}
-	return q, nil
+	q := new(history.ChangeQuery)
+	if q.Since, q.Until, err = span(values, "30d", now); err != nil {
+		return nil, err
+	}
+	q.Match, err = match(values)
+	return q, err
 }
 
 // readPage reads limit and continue.

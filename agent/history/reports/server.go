@@ -3,7 +3,6 @@ package reports
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -47,7 +46,7 @@ func (s *Server) Report(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := bufio.NewWriterSize(partWriter{w}, partBytes)
-	var form form = &jsonForm{out: out}
+	var form form = &jsonForm{jsonList{out: out}}
 	contentType := "application/json"
 	if q.csv {
 		form, contentType = newCSV(out, q.perIncident), "text/csv; charset=utf-8; header=present"
@@ -65,13 +64,15 @@ func (s *Server) Report(w http.ResponseWriter, r *http.Request) {
 		i.Target = s.Target(i.Namespace, i.Pod, i.Container, i.Kind)
 		return form.item(i)
 	})
+	finish(w, r, out, begun, form.end, err)
+}
+
+// finish ends a response in parts, after err. An error before its begin is the response.
+func finish(w http.ResponseWriter, r *http.Request, out *bufio.Writer, begun bool, end func() error, err error) {
 	switch {
 	case err == nil:
-		if err = form.end(); err == nil {
-			err = out.Flush()
-		}
-		if err != nil {
-			return // the reader has left
+		if end() == nil {
+			_ = out.Flush() // an error means that the reader has left
 		}
 	case !begun:
 		if r.Context().Err() == nil {
@@ -80,6 +81,27 @@ func (s *Server) Report(w http.ResponseWriter, r *http.Request) {
 	default:
 		panic(http.ErrAbortHandler) // a truncated response must not look complete
 	}
+}
+
+// Changes responds to GET /api/v1/changes.
+func (s *Server) Changes(w http.ResponseWriter, r *http.Request) {
+	if !s.hasHistory(w) {
+		return
+	}
+	q, err := parseChanges(r, time.Now())
+	if err != nil {
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	out := bufio.NewWriterSize(partWriter{w}, partBytes)
+	list, begun := jsonList{out: out}, false
+	err = s.Store.Changes(r.Context(), q, func(since time.Time) error {
+		begun = true
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		return list.begin(&api.StateChanges{Since: since.UTC(), Until: q.Until.UTC()})
+	}, func(c *api.StateChange) error { return list.item(c) })
+	finish(w, r, out, begun, list.end, err)
 }
 
 // Probe responds to GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/history.
@@ -135,37 +157,47 @@ type form interface {
 }
 
 // jsonForm writes an [api.Report].
-type jsonForm struct {
-	out   *bufio.Writer
-	items int
-}
+type jsonForm struct{ jsonList }
 
 func (f *jsonForm) begin(p *history.Page) error {
 	head := api.Report{Since: p.Since.UTC(), Until: p.Until.UTC()}
 	if p.Last != nil {
 		head.Metadata = api.ListMeta{Continue: continuation(p.Last), RemainingItemCount: new(int64(p.Remaining))}
 	}
-	text, err := json.Marshal(&head)
+	return f.jsonList.begin(&head)
+}
+
+func (f *jsonForm) item(i *api.ReportItem) error { return f.jsonList.item(i) }
+
+// jsonList writes a JSON object whose last field is a list, item by item.
+type jsonList struct {
+	out   *bufio.Writer
+	items int
+}
+
+// begin writes the object head, whose list is nil.
+func (l *jsonList) begin(head any) error {
+	text, err := json.Marshal(head)
 	if err != nil {
 		return err
 	}
-	_, err = f.out.WriteString(strings.TrimSuffix(string(text), "null}") + "[") // Items is the last field are the last field
+	_, err = l.out.WriteString(strings.TrimSuffix(string(text), "null}") + "[")
 	return err
 }
 
-func (f *jsonForm) item(i *api.ReportItem) error {
+func (l *jsonList) item(i any) error {
 	text, err := json.Marshal(i)
 	if err != nil {
-		return fmt.Errorf("%s/%s: %w", i.Namespace, i.Pod, err)
+		return err
 	}
-	if f.items++; f.items > 1 {
-		_ = f.out.WriteByte(',') // the next write returns the error
+	if l.items++; l.items > 1 {
+		_ = l.out.WriteByte(',') // the next write returns the error
 	}
-	_, err = f.out.Write(text)
+	_, err = l.out.Write(text)
 	return err
 }
 
-func (f *jsonForm) end() error {
-	_, err := f.out.WriteString("]}\n")
+func (l *jsonList) end() error {
+	_, err := l.out.WriteString("]}\n")
 	return err
 }

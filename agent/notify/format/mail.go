@@ -3,10 +3,14 @@ package format
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
+	"mime/multipart"
 	"mime/quotedprintable"
 	"net/mail"
+	"net/textproto"
 	"strings"
 	"time"
 
@@ -18,7 +22,7 @@ const (
 	mailBytes  = 256 << 10
 )
 
-// Mail returns a plain-text mail. Messages about the same group form one thread.
+// Mail returns a mail in plain text and HTML. Messages about the same group form one thread.
 func Mail(m *Message, spec *config.MailReceiver) ([]byte, error) {
 	return m.renderWithin(mailProbes, mailBytes, func(m *Message) ([]byte, error) {
 		host := "localhost"
@@ -26,46 +30,58 @@ func Mail(m *Message, spec *config.MailReceiver) ([]byte, error) {
 			host = from.Address[strings.LastIndexByte(from.Address, '@')+1:]
 		}
 		var b bytes.Buffer
+		parts := multipart.NewWriter(&b)
 		for _, field := range [][2]string{
 			{"From", spec.From},
 			{"To", strings.Join(spec.To, ",\r\n ")},
-			{"Subject", mime.QEncoding.Encode("utf-8", "[prober] "+m.Title)},
+			{"Subject", strings.ReplaceAll(mime.QEncoding.Encode("utf-8", "[prober] "+m.Title), "?= =?", "?=\r\n =?")},
 			{"Date", m.Time.Format(time.RFC1123Z)},
 			{"Message-ID", fmt.Sprintf("<%s.%s@%s>", m.ID, rand.Text(), host)},
 			{"References", fmt.Sprintf("<%s@%s>", m.ID, host)},
 			{"Auto-Submitted", "auto-generated"},
 			{"MIME-Version", "1.0"},
-			{"Content-Type", "text/plain; charset=utf-8"},
-			{"Content-Transfer-Encoding", "quoted-printable"},
+			{"Content-Type", "multipart/alternative; boundary=" + parts.Boundary()},
 		} {
 			fmt.Fprintf(&b, "%s: %s\r\n", field[0], field[1])
 		}
 		b.WriteString("\r\n")
-		body := quotedprintable.NewWriter(&b)
-		_, err := body.Write([]byte(strings.ReplaceAll(plainBody(m), "\n", "\r\n")))
-		if err == nil {
-			err = body.Close()
-		}
+		err := errors.Join(addPart(parts, "text/plain", m.look().symbol+" "+m.Title+"\n\n"+m.mailText()), addPart(parts, "text/html", m.mailHTML()), parts.Close())
 		return b.Bytes(), err
 	})
 }
 
-// plainBody returns the body of m as plain text.
-func plainBody(m *Message) string {
+// addPart adds an alternative of a mail.
+func addPart(parts *multipart.Writer, contentType, text string) error {
+	part, err := parts.CreatePart(textproto.MIMEHeader{"Content-Type": {contentType + "; charset=utf-8"}, "Content-Transfer-Encoding": {"quoted-printable"}})
+	if err != nil {
+		return err
+	}
+	body := quotedprintable.NewWriter(part)
+	_, err = io.WriteString(body, strings.ReplaceAll(text, "\n", "\r\n"))
+	return errors.Join(err, body.Close())
+}
+
+// mailText returns the body as plain text.
+func (m *Message) mailText() string {
+	return strings.TrimSuffix(m.plain(), m.footer()) + "-- \n" + m.footer() + "\n"
+}
+
+// mailHTML returns the body as HTML, with styles that mail programs keep.
+func (m *Message) mailHTML() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", m.Title)
+	b.WriteString(`<!DOCTYPE html><html><body style="font-family: sans-serif">` + "\n")
+	fmt.Fprintf(&b, "<h2 style=\"color: %s\">%s %s</h2>\n", m.look().hex(), m.look().symbol, htmlText.Replace(m.Title))
 	for i := range m.Probes {
 		p := &m.Probes[i]
-		fmt.Fprintf(&b, "\n%s\n", p.headline())
-		for _, line := range []string{p.cause(), p.Explain, p.URL} {
-			if line != "" {
-				fmt.Fprintf(&b, "  %s\n", line)
-			}
+		fmt.Fprintf(&b, "<div style=\"border-left: 4px solid %s; padding-left: 8px; margin-bottom: 16px\"><strong>%s</strong>", p.look().hex(), htmlText.Replace(p.headline()))
+		for _, f := range p.facts() {
+			b.WriteString("<br>\n" + f.html())
 		}
+		if p.URL != "" {
+			b.WriteString("<br>\n" + htmlLink(p.URL))
+		}
+		b.WriteString("</div>\n")
 	}
-	if more := m.omittedLine(); more != "" {
-		fmt.Fprintf(&b, "\n%s\n", more)
-	}
-	fmt.Fprintf(&b, "\n-- \nprober on %s\n", m.Host)
+	b.WriteString("<p>" + htmlText.Replace(m.footer()) + "</p></body></html>\n")
 	return b.String()
 }

@@ -5,12 +5,7 @@ package format
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/daeace23/prober/config"
 )
 
 // Version is the version of the JSON of a [Message]. Fields are added under the same version.
@@ -26,14 +21,14 @@ const (
 
 // Limits of a message.
 const (
-	maxProbes      = 100 // listed in a message; some formats list fewer
-	MaxText        = 300 // characters of a text from a target
-	MaxName        = 253 // characters of a name
-	maxTitleTarget = 60  // characters of a target in a title
+	maxProbes = 100 // listed in a message; some formats list fewer
+	MaxText   = 300 // characters of a text from a target
+	MaxName   = 253 // characters of a name
 )
 
 // Message is the content of a notification. Its JSON is the body of the json format and the input of
-// commands. Its texts are single lines without control characters.
+// commands. Its texts are single lines without control characters. Its times are in the time zone of the
+// receiver.
 type Message struct {
 	Version  string `json:"version"`
 	Receiver string `json:"receiver"`
@@ -51,11 +46,17 @@ type Message struct {
 	// Group has the `groupBy` fields, which all probes share.
 	Group  map[string]string `json:"group"`
 	Counts Counts            `json:"counts"`
-	Probes []Probe           `json:"probes"`
+	// Causes are the most frequent causes of failing probes, if some share one. There are at most five.
+	Causes []Cause `json:"causes,omitempty"`
+	Probes []Probe `json:"probes"`
 	// Omitted is the number of probes that are not listed.
 	Omitted int `json:"omitted,omitempty"`
 	// URL is the status page of the agent; "" if unknown.
 	URL string `json:"url,omitempty"`
+	// Most is the maximum number of listed probes; 0 means 100.
+	Most int `json:"-"`
+
+	causes []Cause // all, in the order of Add
 }
 
 // Counts has the number of probes of a [Message] by status.
@@ -89,20 +90,30 @@ type Probe struct {
 	// DurationSeconds is the duration of the incident, until now if it has not ended.
 	DurationSeconds int64 `json:"durationSeconds"`
 	// Times is the number of failures since the last message, if more than one.
-	Times  int    `json:"times,omitempty"`
+	Times int `json:"times,omitempty"`
+	// Flaps is set if the probe fails often. Further failures and ends are not sent before it is steady.
+	Flaps  *Flaps `json:"flaps,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Text   string `json:"text,omitempty"`
-	// Explain is a command that shows the cause.
+	// Explain is a command that shows the cause, and Pause one that pauses the probe for an hour.
 	Explain string `json:"explain"`
+	Pause   string `json:"pause"`
 	URL     string `json:"url,omitempty"`
 	// Labels are the labels of the pod or the target when the incident began, see [Labels].
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Add adds a probe to m. Only the first 100 probes are listed; the others are counted.
+// Flaps counts the failures of a probe that flaps.
+type Flaps struct {
+	Count int       `json:"count"`
+	Since time.Time `json:"since"` // when the first of them began
+	State string    `json:"state"` // of the probe now: "success", or a state of [Probe.State]
+}
+
+// Add adds a probe to m. Only the first [Message.Most] probes are listed; the others are counted.
 func (m *Message) Add(p *Probe) {
 	m.count(p)
-	if len(m.Probes) < maxProbes {
+	if len(m.Probes) < cmp.Or(m.Most, maxProbes) {
 		m.Probes = append(m.Probes, *p)
 	} else {
 		m.Omitted++
@@ -124,47 +135,8 @@ func (m *Message) count(p *Probe) {
 	}
 	if p.Status == Failing {
 		m.Status = Failing
+		m.countCause(p)
 	}
-}
-
-// SetTitle sets the title of m. It must be called after all probes were added.
-func (m *Message) SetTitle() { m.Title = m.title() }
-
-func (m *Message) title() string {
-	again := ""
-	if m.Repeated {
-		again = "still "
-	}
-	if len(m.Probes) == 1 && m.Omitted == 0 {
-		p := &m.Probes[0]
-		word := p.Status
-		if word == Failing {
-			word = again + p.State
-		}
-		return strings.TrimSuffix(word+": "+p.name()+", "+Clean(p.Target, maxTitleTarget), ", ")
-	}
-	var parts []string
-	for _, c := range []struct {
-		n    int
-		word string
-	}{{m.Counts.Failure, "failure"}, {m.Counts.Unknown, "unknown"}, {m.Counts.Warning, "warning"}, {m.Counts.Resolved, Resolved}, {m.Counts.Removed, Removed}} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.word))
-		}
-	}
-	var title strings.Builder
-	title.WriteString(again + strings.Join(parts, ", "))
-	for _, field := range []string{"namespace", "pod", "container", "kind", "handler"} {
-		if value := m.Group[field]; value != "" {
-			title.WriteString(", " + field + " " + value)
-		}
-	}
-	for _, field := range slices.Sorted(maps.Keys(m.Group)) {
-		if label, ok := strings.CutPrefix(field, config.LabelPrefix); ok && m.Group[field] != "" {
-			title.WriteString(", " + label + " " + m.Group[field])
-		}
-	}
-	return title.String()
 }
 
 // Severity returns the state of the worst probe of m: "failure", "unknown", "warning", or "success".
@@ -180,34 +152,6 @@ func (m *Message) Severity() string {
 		return "success"
 	}
 }
-
-func (p *Probe) name() string {
-	return fmt.Sprintf("%s/%s %s %s", p.Namespace, p.Pod, p.Container, p.Kind)
-}
-
-// headline returns a summary of p, such as "failure: default/web app readiness (tcp 10.0.0.7:80) for 5m0s".
-func (p *Probe) headline() string {
-	word := p.Status
-	if word == Failing {
-		word = p.State
-	}
-	text := fmt.Sprintf("%s: %s (%s) for %s", word, p.name(), cmp.Or(p.Target, p.Handler), p.duration())
-	if word != p.State {
-		text += ", was " + p.State
-	}
-	if p.Worst != "" {
-		text += ", was " + p.Worst
-	}
-	if p.Times > 1 {
-		text += fmt.Sprintf(", %d times", p.Times)
-	}
-	return text + ", since " + p.Since.UTC().Format(time.RFC3339)
-}
-
-// cause returns the reason and the text of p; "" if it has none.
-func (p *Probe) cause() string { return strings.Trim(p.Reason+": "+p.Text, ": ") }
-
-func (p *Probe) duration() time.Duration { return time.Duration(p.DurationSeconds) * time.Second }
 
 // withProbes returns m with at most n of its probes.
 func (m *Message) withProbes(n int) *Message {

@@ -43,17 +43,16 @@ type pagerDutyLink struct {
 	Text string `json:"text"`
 }
 
-// PagerDuty returns an event for PagerDuty's Events API v2. Each group is one incident.
-func PagerDuty(m *Message, routingKey string) ([]byte, error) {
+// pagerDuty returns an event for PagerDuty's Events API v2. Each group is one incident.
+func pagerDuty(m *Message, routingKey string) ([]byte, error) {
 	return m.renderWithin(pagerDutyProbes, pagerDutyBytes, func(m *Message) ([]byte, error) {
 		e := pagerDutyEvent{RoutingKey: routingKey, EventAction: "trigger", DedupKey: m.ID, Client: "prober", ClientURL: m.URL}
 		if m.Status == Resolved {
 			e.EventAction = "resolve"
 		}
-		summary := []rune(m.Title)
 		severity := map[string]string{"failure": "critical", "unknown": "error", "warning": "warning", "success": "info"}[m.Severity()]
 		e.Payload = &pagerDutyPayload{
-			Summary: string(summary[:min(len(summary), pagerDutySummary)]), Source: m.Host, Severity: severity, Timestamp: m.Time.Format(time.RFC3339Nano),
+			Summary: cut(m.Title, pagerDutySummary), Source: m.Host, Severity: severity, Timestamp: m.Time.Format(time.RFC3339Nano),
 			Group: m.Group["namespace"], Details: pagerDutyDetails{m.Counts, m.Probes, m.Omitted},
 		}
 		if e.Payload.Source == "" {
@@ -65,7 +64,7 @@ func PagerDuty(m *Message, routingKey string) ([]byte, error) {
 				e.Payload.Component, e.Payload.Class = p.Pod, p.Reason
 			}
 			if p.URL != "" {
-				e.Links = append(e.Links, pagerDutyLink{p.URL, p.name()})
+				e.Links = append(e.Links, pagerDutyLink{p.URL, p.sentence("")})
 			}
 		}
 		return json.Marshal(&e)

@@ -9,7 +9,7 @@ import (
 const (
 	slackHeader = 150
 	slackText   = 3000
-	slackProbes = 20 // Slack accepts 50 blocks
+	slackProbes = 19 // Slack shows 20 attachments
 	slackBytes  = 100 << 10
 )
 
@@ -27,10 +27,17 @@ type slackBlock struct {
 }
 
 type slackMessage struct {
-	Text        string       `json:"text"` // for desktop notifications, and clients without blocks
-	UnfurlLinks bool         `json:"unfurl_links"`
-	UnfurlMedia bool         `json:"unfurl_media"`
-	Blocks      []slackBlock `json:"blocks"`
+	Text        string            `json:"text"` // for desktop notifications, and clients without blocks
+	UnfurlLinks bool              `json:"unfurl_links"`
+	UnfurlMedia bool              `json:"unfurl_media"`
+	Blocks      []slackBlock      `json:"blocks"`
+	Attachments []slackAttachment `json:"attachments"`
+}
+
+// slackAttachment has a bar with a color at its left.
+type slackAttachment struct {
+	Color  string       `json:"color"`
+	Blocks []slackBlock `json:"blocks"`
 }
 
 // slackEscape escapes the characters that begin mentions and links in Slack texts.
@@ -38,36 +45,33 @@ var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // slackPlain returns a plain_text object with at most most characters.
 func slackPlain(text string, most int) *slackString {
-	runes := []rune(text)
-	if len(runes) > most/5 { // an escape has at most 5 characters
-		for n := len(runes); ; n-- {
-			if escaped := slackEscape.Replace(string(runes[:n])); len([]rune(escaped)) <= most {
-				return &slackString{Type: "plain_text", Text: escaped, Emoji: new(bool)}
-			}
-		}
-	}
-	return &slackString{Type: "plain_text", Text: slackEscape.Replace(text), Emoji: new(bool)}
+	return &slackString{Type: "plain_text", Text: cutEscaped(text, most, slackEscape), Emoji: new(bool)}
 }
 
-// Slack returns the body for an incoming webhook of Slack. Texts of targets are in plain_text objects, which
-// have no markup.
-func Slack(m *Message) ([]byte, error) {
+// slack returns the body for an incoming webhook of Slack. Texts of targets are in plain_text objects, which
+// have no markup. Each probe is an attachment in the color of its state.
+func slack(m *Message) ([]byte, error) {
 	return m.renderWithin(slackProbes, slackBytes, func(m *Message) ([]byte, error) {
-		out := slackMessage{Text: slackPlain(m.Title, slackText).Text, Blocks: []slackBlock{{Type: "header", Text: slackPlain(m.Title, slackHeader)}}}
+		title := m.look().symbol + " " + m.Title
+		out := slackMessage{Text: slackPlain(title, slackText).Text, Blocks: []slackBlock{{Type: "header", Text: slackPlain(title, slackHeader)}}}
 		for i := range m.Probes {
-			p := &m.Probes[i]
-			lines := []string{p.headline()}
-			if cause := p.cause(); cause != "" {
-				lines = append(lines, cause)
-			}
-			out.Blocks = append(out.Blocks, slackBlock{Type: "section", Text: slackPlain(strings.Join(append(lines, p.Explain), "\n"), slackText)})
-			if p.URL != "" {
-				link := &slackString{Type: "mrkdwn", Text: "<" + slackEscape.Replace(p.URL) + "|show the probe>", Verbatim: true}
-				out.Blocks = append(out.Blocks, slackBlock{Type: "context", Elements: []*slackString{link}})
-			}
+			out.Attachments = append(out.Attachments, slackAttachment{m.Probes[i].look().hex(), slackProbe(&m.Probes[i])})
 		}
-		foot := strings.TrimPrefix(m.omittedLine()+", prober on "+m.Host, ", ")
-		out.Blocks = append(out.Blocks, slackBlock{Type: "context", Elements: []*slackString{slackPlain(foot, slackText)}})
+		foot := slackBlock{Type: "context", Elements: []*slackString{slackPlain(m.footer(), slackText)}}
+		out.Attachments = append(out.Attachments, slackAttachment{m.look().hex(), []slackBlock{foot}})
 		return json.Marshal(&out)
 	})
+}
+
+func slackProbe(p *Probe) []slackBlock {
+	lines := []string{p.headline()}
+	for _, f := range p.facts() {
+		lines = append(lines, f.String())
+	}
+	blocks := []slackBlock{{Type: "section", Text: slackPlain(strings.Join(lines, "\n"), slackText)}}
+	if p.URL != "" {
+		link := &slackString{Type: "mrkdwn", Text: "<" + slackEscape.Replace(p.URL) + "|show the probe>", Verbatim: true}
+		blocks = append(blocks, slackBlock{Type: "context", Elements: []*slackString{link}})
+	}
+	return blocks
 }

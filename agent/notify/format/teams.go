@@ -59,30 +59,37 @@ var teamsText = strings.NewReplacer("{{", "{ {", "${", "$ {")
 
 func textRun(text string) teamsRun { return teamsRun{Type: "TextRun", Text: teamsText.Replace(text)} }
 
-// Teams returns the body for a webhook of Teams' Workflows: a message with an Adaptive Card. All texts are in
+// teamsColors has the color by state.
+var teamsColors = map[string]string{"failure": "Attention", "unknown": "Warning", "warning": "Warning", "success": "Good"}
+
+// teams returns the body for a webhook of Teams' Workflows: a message with an Adaptive Card. All texts are in
 // TextRuns, which have no Markdown.
-func Teams(m *Message) ([]byte, error) {
+func teams(m *Message) ([]byte, error) {
 	return m.renderWithin(teamsProbes, teamsBytes, func(m *Message) ([]byte, error) {
-		title := textRun(m.Title)
-		title.Weight, title.Size, title.Color = "Bolder", "Medium", map[string]string{"failure": "Attention", "unknown": "Warning", "warning": "Warning", "success": "Good"}[m.Severity()]
+		title := textRun(m.look().symbol + " " + m.Title)
+		title.Weight, title.Size, title.Color = "Bolder", "Medium", teamsColors[m.Severity()]
 		card := teamsCard{
 			Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.4", MSTeams: map[string]string{"width": "Full"},
 			Body: []teamsBlock{{Type: "RichTextBlock", Inlines: []teamsRun{title}}},
 		}
 		for i := range m.Probes {
 			p := &m.Probes[i]
-			head, command := textRun(p.headline()), textRun(p.Explain)
-			head.Weight, command.FontType, command.IsSubtle = "Bolder", "Monospace", true
+			head := textRun(p.headline())
+			head.Weight, head.Color = "Bolder", teamsColors[p.severity()]
 			card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{head}, Separator: true})
-			if cause := p.cause(); cause != "" {
-				card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{textRun(cause)}, Spacing: "Small"})
+			for _, f := range p.facts() {
+				name, text := textRun(f.name+": "), textRun(f.text)
+				name.IsSubtle = true
+				if f.code {
+					text.FontType = "Monospace"
+				}
+				card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{name, text}, Spacing: "None"})
 			}
-			card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{command}, Spacing: "Small"})
 			if p.URL != "" && len(card.Actions) < 5 { // Teams accepts 6
 				card.Actions = append(card.Actions, teamsAction{"Action.OpenUrl", p.Pod + " " + p.Container + " " + p.Kind, p.URL})
 			}
 		}
-		foot := textRun(strings.TrimPrefix(m.omittedLine()+", prober on "+m.Host, ", "))
+		foot := textRun(m.footer())
 		foot.IsSubtle, foot.Size = true, "Small"
 		card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{foot}, Separator: true})
 		return json.Marshal(&teamsMessage{"message", []teamsAttachment{{ContentType: "application/vnd.microsoft.card.adaptive", Content: card}}})

@@ -42,11 +42,11 @@ type view[T ~string] struct {
 
 // probeView is a [Probe] for templates.
 type probeView[T ~string] struct {
-	Namespace, Pod, Container, Kind, Handler, Target, Status, State, Worst, Reason, Text, Explain, URL T
-	New                                                                                                bool
-	Since, Ended                                                                                       time.Time
-	Duration                                                                                           time.Duration
-	Times                                                                                              int
+	Namespace, Pod, Container, Kind, Handler, Target, Status, State, Worst, Reason, Text, Explain, Pause, URL T
+	New                                                                                                       bool
+	Since, Ended                                                                                              time.Time
+	Duration                                                                                                  time.Duration
+	Times                                                                                                     int
 }
 
 func newView[T ~string](m *Message) view[T] {
@@ -60,7 +60,7 @@ func newView[T ~string](m *Message) view[T] {
 	for i := range m.Probes {
 		p := &m.Probes[i]
 		v.Probes = append(v.Probes, probeView[T]{
-			T(p.Namespace), T(p.Pod), T(p.Container), T(p.Kind), T(p.Handler), T(p.Target), T(p.Status), T(p.State), T(p.Worst), T(p.Reason), T(p.Text), T(p.Explain), T(p.URL),
+			T(p.Namespace), T(p.Pod), T(p.Container), T(p.Kind), T(p.Handler), T(p.Target), T(p.Status), T(p.State), T(p.Worst), T(p.Reason), T(p.Text), T(p.Explain), T(p.Pause), T(p.URL),
 			p.New, p.Since, p.Ended, p.duration(), p.Times,
 		})
 	}

@@ -22,23 +22,31 @@ func ask(cmd *cobra.Command, env *command.Env, agent *remote.Flags, f func(ctx c
 	return f(ctx, c)
 }
 
-// aboutProbes sets up a command whose arguments name probes. It calls run with their selection.
+// aboutProbes sets up a command that requires names, labels or --all. It calls run with the selected probes.
 func aboutProbes(env *command.Env, c *cobra.Command, run func(ctx context.Context, c *client.Client, s *selection) error) *cobra.Command {
+	return aboutKind(env, c, "", run)
+}
+
+// aboutKind is like [aboutProbes], for probes of one kind, or of the kind that the user selects if kind is "".
+func aboutKind(env *command.Env, c *cobra.Command, kind string, run func(ctx context.Context, c *client.Client, s *selection) error) *cobra.Command {
 	var agent remote.Flags
-	var namespace string
-	c.Long = strings.Replace(c.Long, "\n\nExit code", "\n"+probeNames+"\n\nExit code", 1)
-	c.Use += " POD[/CONTAINER] [KIND]"
-	c.Args = cobra.RangeArgs(1, 2)
+	flags := selectionFlags{kind: kind}
+	c.Long = strings.Replace(c.Long, "\n\nExit code", "\n\n"+probeNames+"\n\nExit code", 1)
+	c.Use += " NAME... [KIND]"
+	c.Args = cobra.ArbitraryArgs
 	c.ValidArgsFunction = complete(env, &agent, find("probes"))
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		s := selection{Filter: client.Filter{Namespace: namespace}}
-		if err := s.probeArgs(args); err != nil {
+		s, err := flags.someOf(args)
+		if err != nil {
 			return err
 		}
-		return ask(cmd, env, &agent, func(ctx context.Context, c *client.Client) error { return run(ctx, c, &s) })
+		return ask(cmd, env, &agent, func(ctx context.Context, c *client.Client) error { return run(ctx, c, s) })
 	}
 	agent.Add(c)
-	c.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace (default: all)")
+	flags.addSome(c)
+	if kind == "" {
+		flags.addKind(c)
+	}
 	completeNamespaces(c, env, &agent)
 	return c
 }

@@ -2,10 +2,10 @@ package clientcmd
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
@@ -14,10 +14,7 @@ import (
 // complete returns the completion of the names of a resource, which asks the agent.
 func complete(env *command.Env, agent *remote.Flags, r *resource) cobra.CompletionFunc {
 	return agent.Complete(env, func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) []string {
-		if r.name == "probes" && len(args) > 1 {
-			return nil
-		}
-		return namesOf(ctx, c, r, namespaceOf(cmd), args)
+		return namesOf(ctx, c, cmd, r, args)
 	})
 }
 
@@ -48,31 +45,36 @@ func namespaceOf(cmd *cobra.Command) string {
 	return f.Value.String()
 }
 
-// namesOf returns the possible words after args; none if the agent does not respond.
-func namesOf(ctx context.Context, c *client.Client, r *resource, namespace string, args []string) (names []string) {
-	s := &selection{Filter: client.Filter{Namespace: namespace}}
-	if r.name == "probes" && s.probeArgs(args) != nil {
-		return nil
-	}
+// namesOf returns the possible words after args; none if the agent does not respond. After names of probes, the
+// words are also the kinds of these probes.
+func namesOf(ctx context.Context, c *client.Client, cmd *cobra.Command, r *resource, args []string) (names []string) {
+	namespace := client.Filter{Namespace: namespaceOf(cmd)}
 	of := r
 	if r.name == "events" {
 		of = find("pods") // their names
 	}
-	items, err := of.list(ctx, c, s)
+	items, err := of.list(ctx, c, &selection{Filter: namespace})
 	if err != nil {
 		return nil
 	}
 	for i := range items {
-		switch {
-		case r.name != "probes":
+		if r.name != "probes" {
 			names = append(names, items[i].name)
-		case len(args) == 0:
-			pod, rest, _ := strings.Cut(items[i].name, "/")
-			container, _, _ := strings.Cut(rest, "/")
-			names = append(names, pod, pod+"/"+container)
-		default:
-			names = append(names, items[i].name[strings.LastIndexByte(items[i].name, '/')+1:])
+			continue
 		}
+		p := items[i].object.(*api.ProbeStatus)
+		names = append(names, p.Pod, p.Pod+"/"+p.Container)
+	}
+	named := &selection{Filter: namespace}
+	if r.name != "probes" || len(args) == 0 || named.probeArgs(cmd, args, false) != nil {
+		return names
+	}
+	probes, err := named.probes(ctx, c)
+	if err != nil {
+		return names
+	}
+	for i := range probes {
+		names = append(names, probes[i].Kind)
 	}
 	return names
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,19 +25,22 @@ func newDescribe(env *command.Env) *cobra.Command {
 		Long: "Describe shows probes with their spec, their state, their last ticks and the events of their\n" +
 			"pods, with the checks of endpoints and the reports of pushes.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
-		Example: "  prober describe shop/web readiness",
+		Example: "  prober describe shop/web readiness\n  prober describe -l app=shop --state failure",
 	}, func(ctx context.Context, c *client.Client, s *selection) error { return describe(ctx, env, c, s) })
 }
 
 func describe(ctx context.Context, env *command.Env, c *client.Client, s *selection) error {
-	probes, err := someProbes(ctx, c, s)
+	probes, absent, err := someProbes(ctx, c, s)
 	if err != nil {
 		return err
 	}
-	events, err := listEvents(ctx, c, &selection{Filter: client.Filter{Namespace: s.Namespace}, names: []string{s.Pod}})
+	events, err := listEvents(ctx, c, &selection{})
 	if err != nil {
 		return remote.Failed(err)
 	}
+	events = slices.DeleteFunc(events, func(e item) bool {
+		return !slices.ContainsFunc(probes, func(p api.ProbeStatus) bool { return p.Namespace == e.namespace && p.Pod == e.pod })
+	})
 	for i := range probes {
 		if i > 0 {
 			fmt.Fprintln(env.Stdout)
@@ -48,12 +52,13 @@ func describe(ctx context.Context, env *command.Env, c *client.Client, s *select
 	if err := describeEndpoints(ctx, env, c, probes); err != nil {
 		return err
 	}
-	of := find("events")
-	if len(events) == 0 {
-		return nil
+	if len(events) > 0 {
+		fmt.Fprintln(env.Stdout, "\nEvents of the pod:")
+		if err := (&table{of: find("events"), out: env.Stdout}).write(true, events); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(env.Stdout, "\nEvents of the pod:")
-	return (&table{of: of, out: env.Stdout}).write(true, events)
+	return absent.exit()
 }
 
 // describeEndpoints shows the checks of the endpoints among probes, and the reports of the pushes.
@@ -122,7 +127,7 @@ const shownTicks = 10
 func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	field := func(name, value string) { fmt.Fprintf(w, "%s:\t%s\n", name, value) }
-	field("Probe", line(probeName(p)))
+	field("Probe", line(nameOf(p)))
 	field("Handler", line(p.Handler))
 	if p.Target != "" { // set by older agents
 		field("Target", line(p.Target))

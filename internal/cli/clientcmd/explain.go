@@ -35,7 +35,7 @@ func newExplain(env *command.Env) *cobra.Command {
 			"previous ticks. If there is no such probe, if a target is dropped or gone, or if the agent has\n" +
 			"refused a change of a manifest or a plugin, it shows the reason.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
-		Example: "  prober explain shop/web readiness\n  prober explain https://shop.example/ready",
+		Example: "  prober explain shop/web readiness\n  prober explain https://shop.example/ready\n  prober explain -l app=shop --state failure",
 	}, func(ctx context.Context, c *client.Client, s *selection) error {
 		return explainProbes(ctx, env, c, s, output)
 	})
@@ -65,13 +65,17 @@ func explainProbes(ctx context.Context, env *command.Env, c *client.Client, s *s
 		return remote.Failed(err)
 	}
 	checks = slices.DeleteFunc(checks, func(c client.Check) bool { return c.Mark == "+" })
+	absent := s.missing(ctx, c)
 	if len(all) == 0 {
-		return noProbe(s, whyNone(ctx, c, s), checks)
+		return noProbe(s, absent, checks)
 	}
 	if output != command.Table {
-		return env.Encode(output, struct {
+		if err := env.Encode(output, struct {
 			Items []api.Explanation `json:"items"`
-		}{all})
+		}{all}); err != nil {
+			return err
+		}
+		return absent.exit()
 	}
 	bars := command.IsTerminal(env.Stdout)
 	for i := range all {
@@ -85,21 +89,27 @@ func explainProbes(ctx context.Context, env *command.Env, c *client.Client, s *s
 	if len(checks) > 0 {
 		fmt.Fprintln(env.Stdout, "\nThe agent itself:")
 	}
-	return writeChecks(env.Stdout, checks)
+	if err := writeChecks(env.Stdout, checks); err != nil {
+		return err
+	}
+	return absent.exit()
 }
 
 // noProbe returns the error of a selection without a probe. It has the reason if discovery has dropped
 // the target, and the changes that the agent has refused. It leaves out checks of the agent's host and
 // state, since these remove no probes.
-func noProbe(s *selection, why string, checks []client.Check) error {
-	text := fmt.Sprintf("no probe of %s%s", s, why)
+func noProbe(s *selection, absent *missing, checks []client.Check) error {
+	if len(absent.errs) == 0 { // all names have probes, which flags exclude
+		absent.errs, absent.hint = []error{fmt.Errorf("no probe of %s", s)}, listsProbes
+	}
 	checks = slices.DeleteFunc(checks, func(c client.Check) bool { return c.Name == "host" || c.Name == "state" })
 	if len(checks) > 0 {
 		var b strings.Builder
 		_ = writeChecks(&b, checks) // cannot fail: b is in memory
-		text += "; the agent says:\n" + strings.TrimSuffix(b.String(), "\n")
+		last := len(absent.errs) - 1
+		absent.errs[last] = fmt.Errorf("%w; the agent says:\n%s", absent.errs[last], strings.TrimSuffix(b.String(), "\n"))
 	}
-	return &command.Exit{Code: command.ExitFailed, Err: errors.New(text), Hint: "prober get probes lists them"}
+	return absent.exit()
 }
 
 // writeChecks writes checks of the agent, one per line.
@@ -115,7 +125,7 @@ func writeChecks(w io.Writer, checks []client.Check) error {
 // writeExplanation writes the sentence first.
 func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 	p := &x.Probe
-	fmt.Fprintf(w, "%s (%s): %s\n%s\n", line(probeName(p)), line(cmp.Or(p.Target, p.Handler)), line(p.Word()), line(x.Summary))
+	fmt.Fprintf(w, "%s (%s): %s\n%s\n", line(nameOf(p)), line(cmp.Or(p.Target, p.Handler)), line(p.Word()), line(x.Summary))
 	writeDeciding(w, x)
 	t := toShow(x)
 	if t == nil {

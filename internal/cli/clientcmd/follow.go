@@ -32,7 +32,7 @@ func (g *getter) follow(ctx context.Context, c *client.Client, s *selection, pri
 		return err
 	}
 	err = c.Stream(ctx, func(event string, data []byte) error {
-		i, err := g.changed(event, data, s)
+		i, err := g.changed(ctx, c, event, data, s)
 		if i == nil || err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ const maxSeen = 100_000
 
 // changed returns the item of an event of the stream; nil for an event of another kind. It records the
 // labels of pods.
-func (g *getter) changed(event string, data []byte, s *selection) (*item, error) {
+func (g *getter) changed(ctx context.Context, c *client.Client, event string, data []byte, s *selection) (*item, error) {
 	if event == "pod" && s.selector != nil {
 		i, err := decodePod(data)
 		if err != nil {
@@ -79,6 +79,9 @@ func (g *getter) changed(event string, data []byte, s *selection) (*item, error)
 	if event != g.of.event {
 		return nil, nil
 	}
+	if g.of.fetch != nil {
+		return g.of.fetch(ctx, c, s, data)
+	}
 	i, err := g.of.decode(data)
 	return &i, err
 }
@@ -88,7 +91,7 @@ func (i *item) key() string { return i.namespace + "/" + i.name }
 // shown returns the printed cells of i, without cells that change only with time, and the number of the
 // event's occurrence.
 func (i *item) shown(g *getter) string {
-	changing := []string{"AGE", "RUN", "NEXT", "TOOK", "LAST SEEN"}
+	changing := []string{"AGE", "RUN", "NEXT", "TOOK", "LAST SEEN", "REPORT", "DUE"}
 	cells := []string{i.recurred}
 	for n, c := range g.of.columns {
 		if (!c.wide || g.output == wide) && !slices.Contains(changing, c.head) {

@@ -27,7 +27,7 @@ const (
 // newGet returns the command get, with a subcommand for each kind of objects.
 func newGet(env *command.Env) *cobra.Command {
 	var agent remote.Flags
-	get := command.Folder("get", "Show probes, pods, events, targets, endpoints, plugins or notifications of a running agent")
+	get := command.Folder("get", "Show probes, pods, events and other objects of a running agent")
 	get.Long = "Get shows the objects of a running agent, in tables like kubectl's, or as JSON or YAML.\n\n" +
 		"Exit code 0, 1 if an object was not found, 3 if the agent does not respond, 64 wrong usage."
 	get.Example = "  prober get probes --state failure\n  prober get events -w"
@@ -60,7 +60,7 @@ func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Comman
 			}
 			print, err := g.printer(s)
 			if err != nil {
-				return err
+				return command.Usage(command.Line(cmd, args, "output", jsonPath+"{.items[0]}"), "-o jsonpath: %w", err)
 			}
 			return ask(cmd, env, agent, func(ctx context.Context, c *client.Client) error { return g.run(ctx, c, s, print) })
 		},
@@ -84,6 +84,9 @@ var formats = []string{command.Table, wide, command.JSON, command.YAML, name}
 func (f format) String() string { return *f.value }
 func (f format) Type() string   { return strings.Join(formats, "|") + "|jsonpath=TEMPLATE" }
 
+// Words returns the known words.
+func (f format) Words() []string { return formats }
+
 // Set implements [pflag.Value].
 func (f format) Set(s string) error {
 	if !slices.Contains(formats, s) && !strings.HasPrefix(s, jsonPath) {
@@ -96,14 +99,14 @@ func (f format) Set(s string) error {
 // printer writes items. The first call writes the header of a table.
 type printer func(items []item) error
 
-// printer returns the printer for the items of s in the selected format.
+// printer returns the printer for the items of s in the selected format. An error is about the template.
 func (g *getter) printer(s *selection) (printer, error) {
 	template, isPath := strings.CutPrefix(g.output, jsonPath)
 	switch {
 	case isPath:
 		path := jsonpath.New("output").AllowMissingKeys(true)
 		if err := path.Parse(template); err != nil {
-			return nil, command.Usage("", "-o jsonpath: %w", err)
+			return nil, err
 		}
 		return func(items []item) error { return g.writePath(path, items) }, nil
 	case g.output == command.JSON || g.output == command.YAML:
@@ -170,33 +173,38 @@ func (g *getter) run(ctx context.Context, c *client.Client, s *selection, print 
 	for _, w := range s.warnings {
 		g.env.Warn("%s", line(w))
 	}
-	missing := g.missing(s, items)
-	if len(items) == 0 && len(missing) == 0 && (g.output == "" || g.output == wide || g.output == command.Table) {
+	absent := g.missing(ctx, c, s, items)
+	if len(items) == 0 && len(absent.errs) == 0 && (g.output == "" || g.output == wide || g.output == command.Table) {
 		fmt.Fprintf(g.env.Stderr, "no %s found\n", g.of.name)
 	}
-	if err := print(items); err != nil || len(missing) == 0 {
+	if err := print(items); err != nil {
 		return err
 	}
-	return command.Failed(fmt.Errorf("%s not found: %s", g.of.name, strings.Join(missing, ", ")))
+	return absent.exit()
 }
 
-// missing returns the names of the command line that no item has. For events, the name is the pod's; a pod
-// without events is not missing.
-func (g *getter) missing(s *selection, items []item) (missing []string) {
-	switch g.of.name {
-	case "events":
-	case "probes":
-		if s.word != "" && len(items) == 0 && s.State == "" && s.Handler == "" && s.selector == nil {
-			return []string{s.String()}
-		}
-	default:
-		for i := 0; i < len(s.names); i += 2 { // with and without the kind
-			names := s.names[i : i+2]
-			has := func(n string) bool { return slices.Contains(names, n) }
-			if !slices.ContainsFunc(items, func(i item) bool { return has(i.name) || slices.ContainsFunc(i.also, has) }) {
-				missing = append(missing, names[0])
-			}
+// missing returns the errors of the names on the command line that no item has. For events, the name is the pod's; a
+// pod without events is not missing.
+func (g *getter) missing(ctx context.Context, c *client.Client, s *selection, items []item) *missing {
+	if g.of.name == "probes" {
+		return s.missing(ctx, c)
+	}
+	var absent []string
+	for _, n := range s.names {
+		if g.of.name != "events" && !slices.ContainsFunc(items, func(i item) bool { return n.selects(append(i.also, i.name)...) }) {
+			absent = append(absent, n.word)
 		}
 	}
-	return missing
+	if len(absent) == 0 {
+		return &missing{}
+	}
+	m := &missing{errs: []error{fmt.Errorf("%s not found: %s", g.of.name, line(strings.Join(absent, ", ")))}, hint: "prober get " + g.of.name + " lists them"}
+	if all, err := g.of.list(ctx, c, &selection{}); err == nil {
+		var names []string
+		for i := range all {
+			names = append(names, all[i].name)
+		}
+		m.near(absent, names, g.of.name)
+	}
+	return m
 }

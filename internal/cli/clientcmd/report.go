@@ -2,7 +2,6 @@ package clientcmd
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -19,7 +18,6 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
 	"github.com/daeace23/prober/internal/timespan"
-	"github.com/daeace23/prober/probe"
 )
 
 const csvFormat = "csv"
@@ -27,28 +25,38 @@ const csvFormat = "csv"
 // reporter carries out one report.
 type reporter struct {
 	env       *command.Env
-	filter    client.ReportFilter
-	words     []string // names of probes; empty for all
+	filter    client.ReportFilter // of all names
+	since     string              // --since and --until as the user has written them
+	until     string
+	dated     bool // whether one of them is a date or a time
+	sel       *selection
 	output    string
 	noHeaders bool
 }
 
 func newReport(env *command.Env) *cobra.Command {
 	var agent remote.Flags
+	var flags selectionFlags
 	r := reporter{env: env}
 	c := &cobra.Command{
-		Use:   "report [POD[/CONTAINER]]...",
+		Use:   "report [NAME]... [KIND]",
 		Short: "Show the past availability of probes",
-		Long: "Report shows for each probe how much of the known time its state was success or warning, and how\n" +
-			"often and for how long it failed. The agent must run with --state-dir. Removed pods are included.\n" +
-			"Uptime is rounded down: 100% means that there was no failure.\n" +
-			"An argument is POD, NAMESPACE/POD, POD/CONTAINER[/KIND], NAMESPACE/POD/CONTAINER[/KIND], a line of\n" +
-			"get probes -o name, or the address or the name of a target of prober.yaml. A kind may follow a single\nargument.\n\n" +
-			"Exit code 0, 1 if a probe was not found or there is no history, 3 if the agent does not respond, 64 wrong usage.",
-		Example: "  prober report --since 30d\n  prober report shop/web readiness --incidents\n  prober report https://shop.example/ready --since 7d\n  prober report -o csv > report.csv",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r.names(args)
-			if err := r.check(time.Now()); err != nil {
+		Long: "Report shows for each probe how much of the known time its state was success or warning,\n" +
+			"and how often and for how long it failed. The agent must run with --state-dir.\n" +
+			"Uptime is rounded down: 100% means that there was no failure. Removed pods are included,\n" +
+			"but -l selects by the labels of present pods.\n\n" +
+			"--since and --until take a duration before now, or a time in the time zone of this host:\n" +
+			"2026-11-29 (its first moment), '2026-11-29 14:00', 14:00, today, yesterday,\n" +
+			"'yesterday 14:00', or RFC 3339 with any zone.\n\n" + probeNames + "\n\n" +
+			"Exit code 0, 1 if a probe was not found or there is no history, 3 if the agent does not\nrespond, 64 wrong usage.",
+		Example: "  prober report --since 30d\n  prober report shop/web readiness --incidents\n  prober report -l app=shop --since yesterday --until '2026-11-29 14:00'\n" +
+			"  prober report https://shop.example/ready --since 7d\n  prober report -o csv > report.csv",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if r.sel, err = flags.selectionOf(find("probes"), args); err != nil {
+				return err
+			}
+			r.filter.Namespace, r.filter.Kind = r.sel.Namespace, r.sel.Kind
+			if err := r.times(cmd, args, time.Now()); err != nil {
 				return err
 			}
 			return ask(cmd, env, &agent, r.run)
@@ -57,10 +65,10 @@ func newReport(env *command.Env) *cobra.Command {
 	}
 	agent.Add(c)
 	f := c.Flags()
-	f.StringVar(&r.filter.Since, "since", "30d", "start: a duration before now such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z")
-	f.StringVar(&r.filter.Until, "until", "", "end, in the format of --since (default: now)")
-	f.StringVarP(&r.filter.Namespace, "namespace", "n", "", "namespace (default: all)")
-	f.Var(command.OneOf(&r.filter.Kind, "", "liveness", "readiness", "startup"), "kind", "kind of the probe")
+	f.StringVar(&r.since, "since", "30d", "start: a duration before now such as 30d or 12h, or a time")
+	f.StringVar(&r.until, "until", "", "end, in the format of --since (default: now)")
+	flags.addPods(c)
+	flags.addKind(c)
 	f.BoolVar(&r.filter.Incidents, "incidents", false, "list the incidents")
 	f.BoolVar(&r.noHeaders, "no-headers", false, "omit the headers of the table")
 	command.OutputFlag(c, &r.output, command.Table, wide, command.JSON, command.YAML, csvFormat)
@@ -68,63 +76,43 @@ func newReport(env *command.Env) *cobra.Command {
 	return c
 }
 
-// names sets the names of the arguments. A kind may follow a single name.
-func (r *reporter) names(args []string) {
-	r.words = args
-	if len(args) != 2 || r.filter.Kind != "" {
-		return
-	}
-	if _, err := probe.ParseKind(args[1]); err == nil {
-		r.words, r.filter.Kind = args[:1], args[1]
-	}
-}
-
-// check validates the flags and the arguments.
-func (r *reporter) check(now time.Time) error {
-	until := now
-	since, err := timespan.Before(r.filter.Since, now)
-	if err != nil {
-		return command.Usage("", "--since %w", err)
-	}
-	if r.filter.Until != "" {
-		if until, err = timespan.Before(r.filter.Until, now); err != nil {
-			return command.Usage("", "--until %w", err)
+// times reads --since and --until. Dates and times are in the time zone of now.
+func (r *reporter) times(cmd *cobra.Command, args []string, now time.Time) error {
+	since, until := now, now
+	for _, f := range []struct {
+		name, text string
+		at         *time.Time
+		request    *string
+	}{{"since", r.since, &since, &r.filter.Since}, {"until", r.until, &until, &r.filter.Until}} {
+		if f.text == "" {
+			continue
+		}
+		at, err := timespan.Local(f.text, now)
+		if err != nil {
+			return command.Usage(command.Line(cmd, args, f.name, "yesterday"), "--%s %w", f.name, err)
+		}
+		*f.at, *f.request = at, f.text
+		if _, err := timespan.Parse(f.text); err != nil {
+			*f.request, r.dated = at.Format(time.RFC3339), true
 		}
 	}
 	if !since.Before(until) || !since.Before(now) {
-		return command.Usage("", "--since must be before --until, and before now")
-	}
-	for _, word := range r.words {
-		if len(r.readings(word)) == 0 && !isAddress(word) {
-			return command.Usage("", "%q%s: must be POD, NAMESPACE/POD, POD/CONTAINER[/KIND] or NAMESPACE/POD/CONTAINER[/KIND]",
-				word, kindAndNamespace(r.filter.Kind, r.filter.Namespace))
-		}
+		return command.Usage(command.Line(cmd, args, "since", "7d", "until", ""), "--since must be before --until, and before now")
 	}
 	return nil
 }
 
-// readings returns the filters for the possible meanings of a name, the most likely first.
-func (r *reporter) readings(word string) (all []client.ReportFilter) {
-	parts := strings.Split(word, "/")
-	if slices.Contains(parts, "") || isAddress(word) {
-		return nil
-	}
-	meant := readings(parts)
-	if len(parts) == 2 {
-		meant = append(meant, client.Filter{Namespace: parts[0], Pod: parts[1]})
-	}
-	for _, m := range meant {
-		if conflict(m.Namespace, r.filter.Namespace) || conflict(m.Kind, r.filter.Kind) {
-			continue
-		}
-		f := r.filter
-		f.Namespace, f.Pod, f.Container, f.Kind = cmp.Or(m.Namespace, f.Namespace), m.Pod, m.Container, cmp.Or(m.Kind, f.Kind)
-		all = append(all, f)
-	}
-	return all
+// filterOf returns the filter for a meaning of a name.
+func (r *reporter) filterOf(m client.Filter) client.ReportFilter {
+	f := r.filter
+	f.Namespace, f.Pod, f.Container, f.Kind = m.Namespace, m.Pod, m.Container, m.Kind
+	return f
 }
 
 func (r *reporter) run(ctx context.Context, c *client.Client) error {
+	if err := r.sel.matchLabels(ctx, c); err != nil {
+		return remote.Failed(err)
+	}
 	if r.output == csvFormat {
 		return r.csv(ctx, c)
 	}
@@ -151,38 +139,93 @@ func (r *reporter) run(ctx context.Context, c *client.Client) error {
 // forEachFilter calls get for the filters of the names, or once for all probes. get reports whether a filter
 // selects something. It returns the names for which no filter does.
 func (r *reporter) forEachFilter(ctx context.Context, c *client.Client, get func(client.ReportFilter) (bool, error)) (missing []string, err error) {
-	if len(r.words) == 0 {
+	words := r.sel.words
+	if r.sel.selector != nil || slices.ContainsFunc(words, func(w *probeName) bool { return isPattern(w.word) }) {
+		return r.forEachProbe(ctx, c, get)
+	}
+	if len(words) == 0 {
 		_, err := get(r.filter)
 		return nil, remote.Failed(err)
 	}
-	for _, word := range r.words {
-		found, err := firstOf(r.readings(word), get)
+	for _, w := range words {
+		found, err := r.firstReading(w, get)
 		if err == nil && !found {
-			found, err = r.target(ctx, c, word, get)
+			found, err = r.target(ctx, c, w.word, get)
 		}
 		if err != nil {
 			return nil, remote.Failed(err)
 		}
 		if !found {
-			missing = append(missing, word)
+			missing = append(missing, w.word)
 		}
 	}
 	return missing, nil
 }
 
-// firstOf calls get until a filter selects something, and reports whether one does.
-func firstOf(filters []client.ReportFilter, get func(client.ReportFilter) (bool, error)) (found bool, err error) {
-	for _, f := range filters {
-		if found, err = get(f); found || err != nil {
+// firstReading calls get until a meaning of the name selects something, and reports whether one does.
+func (r *reporter) firstReading(w *probeName, get func(client.ReportFilter) (bool, error)) (found bool, err error) {
+	for _, m := range w.readings {
+		if found, err = get(r.filterOf(m)); found || err != nil {
 			break
 		}
 	}
 	return found, err
 }
 
+// forEachProbe is like forEachFilter. It lists all probes that have a history, and calls get for each one that the
+// names and labels select.
+func (r *reporter) forEachProbe(ctx context.Context, c *client.Client, get func(client.ReportFilter) (bool, error)) (missing []string, err error) {
+	base := r.filter
+	base.Incidents = false
+	all, err := c.Report(ctx, base)
+	if err != nil {
+		return nil, remote.Failed(err)
+	}
+	targets, err := listedTargets(ctx, c, r.sel.Namespace)
+	if err != nil {
+		return nil, remote.Failed(err)
+	}
+	found := make(map[*probeName]bool)
+	for i := range all.Items {
+		p := &api.ProbeStatus{Namespace: all.Items[i].Namespace, Pod: all.Items[i].Pod, Container: all.Items[i].Container, Kind: all.Items[i].Kind}
+		selected := len(r.sel.words) == 0
+		for _, w := range r.sel.words {
+			if w.reads(p, targets) {
+				selected, found[w] = true, true
+			}
+		}
+		if !selected || !r.sel.hasPod(p.Namespace, p.Pod) {
+			continue
+		}
+		if _, err := get(r.filterOf(filterFor(p))); err != nil {
+			return nil, remote.Failed(err)
+		}
+	}
+	for _, w := range r.sel.words {
+		if !found[w] {
+			missing = append(missing, w.word)
+		}
+	}
+	return missing, nil
+}
+
+// reads reports whether a meaning of the name, or a target of the name, selects a probe.
+func (w *probeName) reads(p *api.ProbeStatus, targets []api.Target) bool {
+	if slices.ContainsFunc(w.readings, func(f client.Filter) bool { return matches(&f, p) }) {
+		return true
+	}
+	return slices.ContainsFunc(targets, func(t api.Target) bool {
+		return t.Namespace == p.Namespace && t.Pod == p.Pod && objectName{w.word, find("targets").withoutKindPrefix(w.word)}.selects(targetNames(&t)...)
+	})
+}
+
 // target calls get for the pod of the target that word names, also of one that is gone.
 func (r *reporter) target(ctx context.Context, c *client.Client, word string, get func(client.ReportFilter) (bool, error)) (found bool, err error) {
-	t, err := targetNamed(ctx, c, r.filter.Namespace, word)
+	targets, err := listedTargets(ctx, c, r.filter.Namespace)
+	if err != nil {
+		return false, err
+	}
+	t, err := targetNamed(targets, word)
 	if err != nil || t == nil || t.Pod == "" {
 		return false, err
 	}
@@ -195,12 +238,12 @@ func notFound(missing []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return command.Failed(fmt.Errorf("no history of: %s", line(strings.Join(missing, ", "))))
+	return &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("no history of: %s", line(strings.Join(missing, ", "))), Hint: "prober report --since 365d lists all probes of the last year"}
 }
 
 // csv writes the responses of the agent, with one header.
 func (r *reporter) csv(ctx context.Context, c *client.Client) error {
-	if len(r.words) == 0 && !r.noHeaders {
+	if len(r.sel.words) == 0 && r.sel.selector == nil && !r.noHeaders {
 		return remote.Failed(c.ReportCSV(ctx, r.filter, r.env.Stdout))
 	}
 	head := !r.noHeaders
@@ -235,6 +278,9 @@ func (r *reporter) write(all *api.Report) error {
 		fmt.Fprintln(r.env.Stderr, "no probes found")
 		return nil
 	}
+	if r.dated {
+		fmt.Fprintf(r.env.Stderr, "from %s to %s\n", zoned(all.Since), zoned(all.Until))
+	}
 	if asked, err := timespan.Before(r.filter.Since, time.Now()); err == nil && all.Since.Sub(asked) > time.Minute {
 		fmt.Fprintf(r.env.Stderr, "the history begins at %s\n", all.Since.Local().Format(time.RFC3339))
 	}
@@ -260,6 +306,9 @@ func (r *reporter) write(all *api.Report) error {
 	}
 	return t.write(!r.noHeaders, items)
 }
+
+// zoned formats a time in the local time zone, with the zone.
+func zoned(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST (UTC-07:00)") }
 
 var (
 	reportColumns = []column{

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"sigs.k8s.io/yaml"
@@ -21,12 +22,19 @@ const reportTargets = `{"items":[
 	{"group":"a","name":"10.0.0.8:80","address":"10.0.0.8:80","state":"probed","namespace":"default","pod":"a-8"},
 	{"group":"b","name":"10.0.0.8:80","address":"10.0.0.8:80","state":"probed","namespace":"default","pod":"b-8"}]}`
 
+const reportPods = `{"items":[
+	{"metadata":{"namespace":"default","name":"shop","labels":{"app":"shop"}}},{"metadata":{"namespace":"default","name":"cart","labels":{"app":"cart"}}}]}`
+
 // reporting answers requests for a report with the items that match.
 func reporting(t *testing.T, items ...api.ReportItem) (url string, queries *[]string) {
 	queries = new([]string)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1/targets" {
 			_, _ = io.WriteString(w, reportTargets)
+			return
+		}
+		if r.URL.Path == "/api/v1/pods" {
+			_, _ = io.WriteString(w, reportPods)
 			return
 		}
 		if r.URL.Path != "/api/v1/report" {
@@ -118,9 +126,17 @@ func TestReport(t *testing.T) {
 		{"report -o csv shop cart", 0, "namespace,pod\ndefault,shop\ndefault,cart", ""},
 		{"report shop nope", 1, "NAMESPACE POD", "prober: error: no history of: nope"},
 		{"report -n other", 0, "", "no probes found"},
-		{"report shop/", 64, "", `"shop/": must be POD, NAMESPACE/POD, POD/CONTAINER[/KIND] or NAMESPACE/POD/CONTAINER[/KIND]`},
+		{"report shop/", 64, "", `"shop/": must be POD[/CONTAINER[/KIND]] or NAMESPACE/POD[/CONTAINER[/KIND]]`},
 		{"report a/b/c -n d", 64, "", `"a/b/c" in namespace d: must be POD`},
-		{"report --since yesterday", 64, "", `--since "yesterday" must be a duration such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z`},
+		{"report --since tomorrow", 64, "", `--since "tomorrow" must be a duration such as 30d or 12h, a date such as 20`},
+		{"report s*/web --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
+		{"report * readiness -o csv", 0, "namespace,pod\ndefault,cart\ndefault,shop", ""},
+		{"report default/* --no-headers", 0, "default cart web readiness 100% 0 0s 0s\ndefault shop web readiness 97.959% 1 75s 75s", ""},
+		{"report *.example/ready", 0, "NAMESPACE POD CONTAINER KIND UPTIME INCIDENTS DOWN LONGEST\ndefault shop web", ""},
+		{"report c* x*", 1, "NAMESPACE POD CONTAINER KIND UPTIME INCIDENTS DOWN LONGEST\ndefault cart web", "prober: error: no history of: x*"},
+		{"report -l app=shop --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
+		{"report -l app!=shop -o csv", 0, "namespace,pod\ndefault,cart", ""},
+		{"report shop -l app=cart", 0, "", "no probes found"},
 		{"report --until x", 64, "", `--until "x" must be a duration`},
 		{"report --since 1h --until 2h", 64, "", "--since must be before --until, and before now"},
 		{"report -o xml", 64, "", `unknown word "xml"; known: table, wide, json, yaml, csv`},
@@ -140,6 +156,27 @@ func TestReport(t *testing.T) {
 	}
 	if want := "incidents=false&since=7d&until=1d"; (*queries)[0] != want {
 		t.Errorf("asked %q, want %q", *queries, want)
+	}
+}
+
+// Dates are in the time zone of the host. The output has the zone.
+func TestReportTimesAreLocal(t *testing.T) {
+	server, queries := reporting(t, reported("shop", 1, 0))
+	zone := time.Local
+	time.Local = time.FixedZone("CET", 3600)
+	defer func() { time.Local = zone }()
+	for _, c := range []struct{ args, query string }{
+		{"--since 2026-01-02 --until 2026-01-03T04:05:06Z", "since=2026-01-02T00%3A00%3A00%2B01%3A00&until=2026-01-03T04%3A05%3A06Z"},
+		{"--since 2026-01-02T15:04", "since=2026-01-02T15%3A04%3A00%2B01%3A00"},
+	} {
+		*queries = nil
+		_, _, stderr := prober(server, append([]string{"report"}, strings.Fields(c.args)...)...)
+		if want := "incidents=false&" + c.query; len(*queries) != 1 || (*queries)[0] != want {
+			t.Errorf("%s: asked %q, want %s", c.args, *queries, want)
+		}
+		if want := "from 0001-01-01 01:00:00 CET (UTC+01:00) to "; !strings.HasPrefix(stderr, want) {
+			t.Errorf("%s: stderr %q, want %s", c.args, stderr, want)
+		}
 	}
 }
 

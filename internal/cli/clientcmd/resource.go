@@ -21,7 +21,8 @@ type resource struct {
 	short      string
 	example    string
 	args       string // form of its names, for the usage
-	namespaced bool
+	namespaced bool   // its table has a column of namespaces
+	labelled   bool   // -n and -l select its objects
 	columns    []column
 	event      string // type of the stream's events about its changes; "" for none
 	head       listHead
@@ -29,6 +30,9 @@ type resource struct {
 	list func(ctx context.Context, c *client.Client, s *selection) ([]item, error)
 	// decode returns the object of an event.
 	decode func(data []byte) (item, error)
+	// fetch, if set, replaces decode: it asks the agent for the object that an event is about. It returns nil if
+	// there is none.
+	fetch func(ctx context.Context, c *client.Client, s *selection, data []byte) (*item, error)
 }
 
 // listHead has the fields of a list before its items.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,19 +15,20 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/client"
+	"github.com/daeace23/prober/pods/targets"
 )
 
 // resources are the kinds of objects, in the order of the help.
 func resources() []*resource {
 	return []*resource{
 		{
-			name: "probes", aliases: []string{"probe"}, short: "Show probes with their states", args: "[POD[/CONTAINER] [KIND]]",
-			example: "  prober get probes --state failure\n  prober get probes shop/web readiness -o wide\n  prober get probes -w",
+			name: "probes", aliases: []string{"probe"}, short: "Show probes with their states", args: "[NAME]... [KIND]",
+			example: "  prober get probes --state failure\n  prober get probes shop/web readiness -o wide\n  prober get probes 'shop-*' cart -l tier!=cache\n  prober get probes -w",
 			columns: []column{
 				{head: "POD"}, {head: "CONTAINER"}, {head: "KIND"}, {head: "HANDLER"}, {head: "STATE"}, {head: "LAST"}, {head: "RUN"}, {head: "AGE"},
 				{"NEXT", true}, {"PERIOD", true}, {"TOOK", true}, {"GATE", true}, {"TARGET", true}, {"OUTPUT", true},
 			},
-			namespaced: true, event: "probe", list: listProbes, decode: decodeProbe,
+			namespaced: true, labelled: true, event: "probe", list: listProbes, decode: decodeProbe,
 		},
 		{
 			name: "pods", aliases: []string{"pod", "po"}, short: "Show pods with their status", args: "[POD]...",
@@ -34,7 +36,7 @@ func resources() []*resource {
 			columns: []column{
 				{head: "NAME"}, {head: "READY"}, {head: "STATUS"}, {head: "RESTARTS"}, {head: "AGE"}, {"IP", true},
 			},
-			namespaced: true, event: "pod", head: listHead{"PodList", "v1"}, list: listPods, decode: decodePod,
+			namespaced: true, labelled: true, event: "pod", head: listHead{"PodList", "v1"}, list: listPods, decode: decodePod,
 		},
 		{
 			name: "events", aliases: []string{"event", "ev"}, short: "Show the newest events, the last one at the end", args: "[POD]...",
@@ -42,7 +44,7 @@ func resources() []*resource {
 			columns: []column{
 				{head: "LAST SEEN"}, {head: "TYPE"}, {head: "REASON"}, {head: "OBJECT"}, {"COUNT", true}, {"TARGET", true}, {head: "MESSAGE"},
 			},
-			namespaced: true, event: "event", head: listHead{"EventList", "v1"}, list: listEvents, decode: decodeEvent,
+			namespaced: true, labelled: true, event: "event", head: listHead{"EventList", "v1"}, list: listEvents, decode: decodeEvent,
 		},
 		targetResource(), endpointResource(),
 		{
@@ -73,7 +75,7 @@ func targetResource() *resource {
 		columns: []column{
 			{head: "GROUP"}, {head: "NAME"}, {head: "ADDRESS"}, {head: "STATE"}, {head: "POD"}, {"SOURCE", true}, {"LABELS", true}, {head: "REASON"},
 		},
-		list: listTargets,
+		labelled: true, list: listTargets,
 	}
 }
 
@@ -84,7 +86,7 @@ func endpointResource() *resource {
 		columns: []column{
 			{head: "NAME"}, {head: "TYPE"}, {head: "STATE"}, {head: "AGE"}, {head: "PASSING"}, {"RULE", true}, {"DEPENDS ON", true}, {"REPORT", true}, {"DUE", true}, {head: "REASON"},
 		},
-		list: listEndpoints,
+		labelled: true, event: "probe", list: listEndpoints, fetch: fetchEndpoint,
 	}
 }
 
@@ -215,7 +217,7 @@ func listTargets(ctx context.Context, c *client.Client, s *selection) ([]item, e
 	for i := range all.Items {
 		t := &all.Items[i]
 		names := targetNames(t)
-		if !s.selectsName(names...) {
+		if !s.selectsName(names...) || !s.selectsLabels(t) {
 			continue
 		}
 		reason := t.Reason
@@ -230,34 +232,75 @@ func listTargets(ctx context.Context, c *client.Client, s *selection) ([]item, e
 	return items, err
 }
 
+// selectsLabels reports whether the selector matches the labels of a target and of its pod.
+func (s *selection) selectsLabels(t *api.Target) bool {
+	if s.selector == nil {
+		return true
+	}
+	set := labels.Set{targets.GroupLabel: t.Group}
+	maps.Copy(set, t.Labels)
+	return s.selector.Matches(set)
+}
+
 func listEndpoints(ctx context.Context, c *client.Client, s *selection) ([]item, error) {
+	if err := s.match(ctx, c); err != nil {
+		return nil, err
+	}
 	all, err := c.Endpoints(ctx, s.endpoints)
 	var items []item
 	for i := range all {
-		e := &all[i]
-		if !s.selectsName(e.Name, e.Namespace+"/"+e.Name) {
-			continue
+		if it := endpointItem(&all[i]); s.hasPod(it.namespace, it.pod) && s.selectsName(append(it.also, it.name)...) {
+			items = append(items, it)
 		}
-		passing, report, due := "-", "-", "-"
-		if e.Type == api.TypeEndpoint {
-			passing = fmt.Sprintf("%d/%d", e.Passing(), len(e.Checks)+len(e.Missing))
-		}
-		if e.Push != nil && !e.Push.LastReport.IsZero() {
-			report = ago(e.Push.LastReport)
-		}
-		if e.Push != nil && !e.Push.Due.IsZero() {
-			due = max(time.Until(e.Push.Due), 0).Round(time.Second).String()
-		}
-		age := "-"
-		if !e.StateSince.IsZero() {
-			age = ago(e.StateSince)
-		}
-		items = append(items, item{
-			name: e.Name, also: []string{e.Namespace + "/" + e.Name}, namespace: e.Namespace, object: e,
-			cells: []string{e.Name, e.Type, e.Word(), age, passing, e.Rule, strings.Join(e.DependsOn, ", "), report, due, e.Cause},
-		})
 	}
 	return items, err
+}
+
+func endpointItem(e *api.Endpoint) item {
+	passing, report, due := "-", "-", "-"
+	if e.Type == api.TypeEndpoint {
+		passing = fmt.Sprintf("%d/%d", e.Passing(), len(e.Checks)+len(e.Missing))
+	}
+	if e.Push != nil && !e.Push.LastReport.IsZero() {
+		report = ago(e.Push.LastReport)
+	}
+	if e.Push != nil && !e.Push.Due.IsZero() {
+		due = max(time.Until(e.Push.Due), 0).Round(time.Second).String()
+	}
+	age := "-"
+	if !e.StateSince.IsZero() {
+		age = ago(e.StateSince)
+	}
+	return item{
+		name: e.Name, also: []string{e.Namespace + "/" + e.Name}, namespace: e.Namespace, pod: e.Name, object: e,
+		cells: []string{e.Name, e.Type, e.Word(), age, passing, e.Rule, strings.Join(e.DependsOn, ", "), report, due, e.Cause},
+	}
+}
+
+// fetchEndpoint returns the endpoint or the push of a probe that has changed; nil for other probes, and for an endpoint
+// that the flags do not select.
+func fetchEndpoint(ctx context.Context, c *client.Client, s *selection, data []byte) (*item, error) {
+	changed, err := decodeProbe(data)
+	if err != nil {
+		return nil, err
+	}
+	p := changed.object.(*api.ProbeStatus)
+	if p.Handler != p.Container || p.Handler != api.TypeEndpoint && p.Handler != api.TypePush {
+		return nil, nil
+	}
+	removed := endpointItem(&api.Endpoint{Namespace: p.Namespace, Name: p.Pod, Type: p.Handler})
+	removed.removed = true
+	if changed.removed {
+		return &removed, nil
+	}
+	f := s.endpoints
+	f.Namespace, f.Name, f.Type = p.Namespace, p.Pod, p.Handler
+	all, err := c.Endpoints(ctx, f)
+	if err != nil || len(all) == 0 || s.endpoints.Type != "" && s.endpoints.Type != p.Handler {
+		return nil, err
+	}
+	i := endpointItem(&all[0])
+	return &i, nil
 }
 
 func listPlugins(ctx context.Context, c *client.Client, s *selection) ([]item, error) {

@@ -5,8 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
-	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -18,83 +18,49 @@ import (
 
 // selection is the set of objects that a command applies to.
 type selection struct {
-	client.Filter
-	names     []string // from the command line, with and without their kind; empty for all
-	targets   client.TargetFilter
-	endpoints client.EndpointFilter
-	warnings  []string // from the last list
-	selector  labels.Selector
-	labelled  map[podName]bool // the pods that the selector matches
-
-	word     string          // the name of probes on the command line; "" for all
-	readings []client.Filter // its possible meanings
-	resolved bool            // whether Filter is its meaning
-	target   *api.Target     // the target that it names; nil for none
+	client.Filter // for all names
+	names         []objectName
+	words         []*probeName // names of probes; empty for all
+	targets       client.TargetFilter
+	endpoints     client.EndpointFilter
+	warnings      []string // from the last list
+	selector      labels.Selector
+	labelled      map[podName]bool // the pods that the selector matches
+	resolved      bool             // whether words have their meanings
 }
 
 type podName struct{ namespace, name string }
 
-// selectionFlags are the flags of a selection.
-type selectionFlags struct {
-	namespace, labels, handler, state, kind string
-
-	targets   client.TargetFilter
-	endpoints client.EndpointFilter
+// objectName is a name of an object that is no probe.
+type objectName struct {
+	word string // from the command line
+	bare string // without its kind
 }
 
-func (f *selectionFlags) add(c *cobra.Command, r *resource) {
-	if r.name == "targets" {
-		c.Flags().StringVar(&f.targets.Group, "group", "", "group of targets")
-		c.Flags().Var(command.OneOf(&f.targets.State, "", "probed", "dropped", "gone"), "state", "state of the targets")
-	}
-	if r.name == "endpoints" {
-		c.Flags().Var(command.OneOf(&f.endpoints.State, "", "success", "warning", "failure", "unknown"), "state", "state of the endpoints")
-		c.Flags().Var(command.OneOf(&f.endpoints.Type, "", api.TypeEndpoint, api.TypePush), "type", "endpoint, or push")
-	}
-	if !r.namespaced {
-		return
-	}
-	c.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: all)")
-	c.Flags().StringVarP(&f.labels, "selector", "l", "", "labels of the pods, such as app=shop,tier!=cache")
-	if r.name == "probes" {
-		c.Flags().StringVar(&f.handler, "handler", "", "handler, such as http, or the name of a plugin")
-		state := command.OneOf(&f.state, append([]string{""}, api.States...)...)
-		c.Flags().Var(state, "state", "state of the probe; a paused probe matches only paused, and one in maintenance only maintenance")
-		c.Flags().Var(state, "result", "older name of --state")
-		c.Flags().Var(command.OneOf(&f.kind, "", "liveness", "readiness", "startup"), "kind", "kind of the probe")
-	}
-}
-
-// selectionOf returns the selection of the flags and the arguments for a resource.
-func (f *selectionFlags) selectionOf(r *resource, args []string) (*selection, error) {
-	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, State: f.state, Kind: f.kind}, targets: f.targets, endpoints: f.endpoints}
-	if r.name == "probes" {
-		if err := s.probeArgs(args); err != nil {
-			return nil, err
-		}
-	} else {
-		for _, a := range args {
-			s.names = append(s.names, a, r.withoutKindPrefix(a))
-		}
-	}
-	if f.labels != "" {
-		var err error
-		if s.selector, err = labels.Parse(f.labels); err != nil {
-			return nil, command.Usage("", "--selector %q: %w", f.labels, err)
-		}
-	}
-	return s, nil
+// selects reports whether n is one of names, or a pattern that matches one.
+func (n objectName) selects(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return n.word == name || n.bare == name || isPattern(n.bare) && (matchAll(n.word, name) || matchAll(n.bare, name))
+	})
 }
 
 // selectsName reports whether the command line names an object with these names.
 func (s *selection) selectsName(names ...string) bool {
-	return len(s.names) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(s.names, n) })
+	return len(s.names) == 0 || slices.ContainsFunc(s.names, func(n objectName) bool { return n.selects(names...) })
 }
 
-// match resolves the name of probes, and finds the pods of the selector.
+// match resolves the names of probes, and finds the pods of the selector.
 func (s *selection) match(ctx context.Context, c *client.Client) error {
-	if err := s.resolve(ctx, c); err != nil || s.selector == nil {
+	if err := s.resolve(ctx, c); err != nil {
 		return err
+	}
+	return s.matchLabels(ctx, c)
+}
+
+// matchLabels finds the pods of the selector.
+func (s *selection) matchLabels(ctx context.Context, c *client.Client) error {
+	if s.selector == nil {
+		return nil
 	}
 	var list v1.PodList
 	if err := c.Pods(ctx, &list); err != nil {
@@ -131,7 +97,7 @@ func (s *selection) pods(ctx context.Context, c *client.Client) ([]v1.Pod, error
 	s.labelled = make(map[podName]bool)
 	return slices.DeleteFunc(list.Items, func(p v1.Pod) bool {
 		s.label(&p, false)
-		return !s.hasPod(p.Namespace, p.Name) || !s.selectsName(p.Name)
+		return !s.hasPod(p.Namespace, p.Name) || !s.selectsName(p.Name) || !s.namesPod(p.Namespace, p.Name)
 	}), nil
 }
 
@@ -153,55 +119,70 @@ func (s *selection) probes(ctx context.Context, c *client.Client) ([]api.ProbeSt
 	if err := s.match(ctx, c); err != nil {
 		return nil, err
 	}
-	if s.selectsNone() {
+	filter, ok := s.request()
+	if !ok {
 		return nil, nil
 	}
-	probes, err := c.Probes(ctx, s.Filter)
+	probes, err := c.Probes(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(probes, func(p api.ProbeStatus) bool { return !s.hasPod(p.Namespace, p.Pod) }), nil
+	return slices.DeleteFunc(probes, func(p api.ProbeStatus) bool { return !s.hasPod(p.Namespace, p.Pod) || !s.namesProbe(&p) }), nil
+}
+
+// request returns the filter of a request for the probes of s, which are all or a part of its response. It reports
+// false if s selects none.
+func (s *selection) request() (client.Filter, bool) {
+	if len(s.words) == 0 {
+		return s.Filter, true
+	}
+	chosen := slices.Concat(meanings(s.words)...)
+	if len(chosen) != 1 || isPattern(chosen[0].Namespace+chosen[0].Pod+chosen[0].Container) {
+		return s.Filter, len(chosen) > 0
+	}
+	f := chosen[0]
+	f.Handler, f.State = s.Handler, s.State
+	return f, true
 }
 
 // selects reports whether s selects the object of an event of the stream.
 func (s *selection) selects(i *item) bool {
 	if p, ok := i.object.(*api.ProbeStatus); ok {
 		f := &s.Filter
-		return !s.selectsNone() && s.hasPod(p.Namespace, p.Pod) && (f.Pod == "" || f.Pod == p.Pod) && (f.Container == "" || f.Container == p.Container) &&
-			(f.Kind == "" || f.Kind == p.Kind) && (f.Handler == "" || f.Handler == p.Handler) && (f.State == "" || f.State == p.Counted())
+		return s.hasPod(p.Namespace, p.Pod) && s.namesProbe(p) && matches(f, p) &&
+			(f.Handler == "" || f.Handler == p.Handler) && (f.State == "" || f.State == p.Counted())
 	}
 	return s.hasPod(i.namespace, i.pod) && s.selectsName(append(i.also, i.pod)...)
 }
 
-// selectsNone reports whether s names an unknown target, or a target that is not probed. Filter has no pod
-// then, and would select all probes.
-func (s *selection) selectsNone() bool {
-	return s.word != "" && (s.Pod == "" || s.target != nil && s.target.State != targetProbed)
-}
-
-// someProbes returns the probes that a command's arguments name. It returns an error if there are none.
-func someProbes(ctx context.Context, c *client.Client, s *selection) ([]api.ProbeStatus, error) {
+// someProbes returns the probes that a command's arguments name, and the names that no probe has. It returns an
+// error if there are no probes.
+func someProbes(ctx context.Context, c *client.Client, s *selection) ([]api.ProbeStatus, *missing, error) {
 	probes, err := s.probes(ctx, c)
 	if err != nil {
-		return nil, remote.Failed(err)
+		return nil, nil, remote.Failed(err)
 	}
-	if len(probes) == 0 {
-		return nil, &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("no probe of %s%s", s, whyNone(ctx, c, s)), Hint: "prober get probes lists them"}
+	m := s.missing(ctx, c)
+	if len(probes) > 0 {
+		return probes, m, nil
 	}
-	return probes, nil
+	if len(m.errs) > 0 {
+		return nil, nil, m.exit()
+	}
+	return nil, nil, &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("no probe of %s", s), Hint: "prober get probes lists them"}
 }
 
-// whyNone returns the reason for which s selects no probe; "" if it is unknown.
-func whyNone(ctx context.Context, c *client.Client, s *selection) string {
-	return cmp.Or(whyNoTarget(ctx, c, s), whyInvalid(ctx, c, s))
+// whyNone returns the reason for which a name selects no probe; "" if it is unknown.
+func (s *selection) whyNone(ctx context.Context, c *client.Client, w *probeName) string {
+	namespace, pod := w.pod(s)
+	return cmp.Or(whyNoTarget(ctx, c, w.target, namespace, pod), whyInvalid(ctx, c, namespace, pod))
 }
 
-// whyNoTarget returns the reason for which the pods that s selects do not exist, if they belong to targets
-// that discovery has dropped; "" if it is unknown.
-func whyNoTarget(ctx context.Context, c *client.Client, s *selection) string {
-	t := s.target
-	if t == nil && s.Pod != "" {
-		all, err := c.Targets(ctx, client.TargetFilter{Namespace: s.Namespace, Pod: s.Pod})
+// whyNoTarget returns the reason for which a pod does not exist, if it belongs to a target that discovery has
+// dropped; "" if it is unknown.
+func whyNoTarget(ctx context.Context, c *client.Client, t *api.Target, namespace, pod string) string {
+	if t == nil && pod != "" {
+		all, err := c.Targets(ctx, client.TargetFilter{Namespace: namespace, Pod: pod})
 		if err != nil {
 			return "" // an older agent
 		}
@@ -219,14 +200,14 @@ func whyNoTarget(ctx context.Context, c *client.Client, s *selection) string {
 
 // whyInvalid returns the reason for which a pod of a node has no such probe: the message of the newest event
 // about its annotation. It returns "" if there is none.
-func whyInvalid(ctx context.Context, c *client.Client, s *selection) string {
+func whyInvalid(ctx context.Context, c *client.Client, namespace, pod string) string {
 	var list v1.EventList
-	if s.Pod == "" || c.Events(ctx, &list) != nil {
+	if pod == "" || c.Events(ctx, &list) != nil {
 		return ""
 	}
 	for i := len(list.Items) - 1; i >= 0; i-- { // the newest first
 		e := &list.Items[i]
-		if e.Reason == "ProbeInvalid" && e.InvolvedObject.Name == s.Pod && (s.Namespace == "" || e.InvolvedObject.Namespace == s.Namespace) {
+		if e.Reason == "ProbeInvalid" && e.InvolvedObject.Name == pod && (namespace == "" || e.InvolvedObject.Namespace == namespace) {
 			return ": " + line(e.Message)
 		}
 	}
@@ -243,18 +224,22 @@ func goneFor(t *api.Target) string {
 
 // String returns the selection as text.
 func (s *selection) String() string {
-	name := s.Pod
-	if s.Container != "" {
-		name += "/" + s.Container
+	var parts []string
+	for _, w := range s.words {
+		parts = append(parts, w.text(s))
 	}
-	if s.target != nil || name == "" {
-		name = s.word
+	text := strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		text = strings.TrimSpace("the agent" + kindAndNamespace(s.Kind, s.Namespace))
 	}
-	if s.Kind != "" {
-		name += " " + s.Kind
+	if s.selector != nil {
+		text += " with the labels " + line(s.selector.String())
 	}
-	if s.Namespace != "" {
-		name += " in namespace " + s.Namespace
+	if s.Handler != "" {
+		text += " with the handler " + line(s.Handler)
 	}
-	return name
+	if s.State != "" {
+		text += " with the state " + s.State
+	}
+	return text
 }

@@ -20,18 +20,20 @@ func newStatus(env *command.Env) *cobra.Command {
 	var agent remote.Flags
 	var flags selectionFlags
 	c := &cobra.Command{
-		Use:   "status",
+		Use:   "status [NAME]... [KIND]",
 		Short: "Show in one line whether everything is healthy",
-		Long: "Status counts the probes of a running agent by their states, and names the first that fails. A\n" +
-			"paused probe counts as paused only, and one in a maintenance window as maintenance. It also counts containers that do not stay up, plugins that do\n" +
-			"not run, and the problems of the agent in /readyz: a refused file, a source of targets that cannot be\n" +
-			"refreshed, or a problem of its host. Plugins and problems of the agent are included with -n, too.\n\n" +
-			"Exit code 0 if nothing fails, 1 if something fails, 3 if the agent does not respond, 64 wrong usage.",
-		Example:           "  prober status\n  prober status -n shop || page-someone",
-		Args:              command.Arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := flags.selectionOf(find("pods"), nil)
+		Long: "Status counts the probes of a running agent by their states, and names the first that\n" +
+			"fails. A paused probe counts as paused only, and one in a maintenance window as\n" +
+			"maintenance only. It also counts containers that do not stay up, plugins that do not\n" +
+			"run, and the problems of the agent in /readyz: a refused file, a source of targets that\n" +
+			"cannot be refreshed, or a problem of its host. Plugins and problems of the agent are\n" +
+			"included with names, -n and -l, too.\n\n" + probeNames + "\n\n" +
+			"Exit code 0 if nothing fails, 1 if something fails or a name is not found, 3 if the agent\ndoes not respond, 64 wrong usage.",
+		Example:           "  prober status\n  prober status -n shop || page-someone\n  prober status 'shop-*' -l tier=web",
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: complete(env, &agent, find("probes")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := flags.selectionOf(find("probes"), args)
 			if err != nil {
 				return err
 			}
@@ -39,7 +41,7 @@ func newStatus(env *command.Env) *cobra.Command {
 		},
 	}
 	agent.Add(c)
-	flags.add(c, find("pods"))
+	flags.addPods(c)
 	completeNamespaces(c, env, &agent)
 	return c
 }
@@ -53,6 +55,10 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	pods, err := s.pods(ctx, c)
 	if err != nil {
 		return remote.Failed(err)
+	}
+	s.findPods(pods)
+	if err := s.missing(ctx, c).exit(); err != nil {
+		return err
 	}
 	plugins, err := c.Plugins(ctx)
 	if err != nil {
@@ -98,15 +104,26 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	return nil
 }
 
+// findPods records the names that pods without probes have.
+func (s *selection) findPods(pods []v1.Pod) {
+	for _, w := range s.words {
+		w.exists = w.exists || slices.ContainsFunc(w.chosen, func(f client.Filter) bool {
+			return f.Container == "" && slices.ContainsFunc(pods, func(p v1.Pod) bool {
+				return matchPart(f.Namespace, p.Namespace) && matchPart(f.Pod, p.Name)
+			})
+		})
+	}
+}
+
 // failureOf returns the name of a failing probe, its target and the cause, for the line.
 func failureOf(p *api.ProbeStatus) string {
 	cause := p.Cause
 	if last := p.Last; cause == "" && last != nil && last.Result != "success" { // by an older agent
 		cause = cmp.Or(last.Error, last.Output)
 	}
-	text := line(probeName(p)) + " fails"
+	text := line(nameOf(p)) + " fails"
 	if p.State == "unknown" {
-		text = line(probeName(p)) + " has failed, and gives no verdict"
+		text = line(nameOf(p)) + " has failed, and gives no verdict"
 	}
 	if p.Target != "" {
 		text += " (" + line(p.Target) + ")"

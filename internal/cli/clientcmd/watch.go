@@ -24,7 +24,7 @@ func newWatch(env *command.Env) *cobra.Command {
 	var flags selectionFlags
 	r := find("probes")
 	c := &cobra.Command{
-		Use:   "watch [POD[/CONTAINER] [KIND]]",
+		Use:   "watch [NAME]... [KIND]",
 		Short: "Show probes live, on the whole screen",
 		Long: "Watch shows a table of probes that follows the agent: states, durations, the last 20 results,\n" +
 			"pauses, and the output of the last attempt. It connects again when the agent restarts.\n" +
@@ -32,8 +32,8 @@ func newWatch(env *command.Env) *cobra.Command {
 			"NO_COLOR disables colors.\n\n" +
 			"Keys: arrows or j k move, enter shows details, / filters, s sorts, p pauses, r resumes, t triggers an\nattempt, q quits.\n\n" +
 			"Exit code 0, 3 if the agent does not respond at the start, 64 wrong usage.",
-		Example:           "  prober watch\n  prober watch -l app=shop --state failure\n  prober watch shop/web | tee changes.log",
-		Args:              cobra.RangeArgs(0, 2),
+		Example:           "  prober watch\n  prober watch -l app=shop --state failure\n  prober watch 'shop-*' cart\n  prober watch shop/web | tee changes.log",
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: complete(env, &agent, r),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := flags.selectionOf(r, args)

@@ -57,6 +57,9 @@ var pathFlags = []string{"filename", "plugins"}
 // notFromEnv annotates flags that have no environment variable.
 const notFromEnv = "not-from-env"
 
+// fromEnv annotates flags that a variable has set.
+const fromEnv = "from-env"
+
 // NotFromEnv marks a flag that has no environment variable, because its meaning differs from the flag of
 // `prober run` with the same name.
 func NotFromEnv(f *pflag.Flag) {
@@ -84,6 +87,10 @@ func (env *Env) SetFlags(flags *pflag.FlagSet) (err error) {
 				err = Usage("", "%s: %w", name, setErr)
 			}
 		}
+		if f.Annotations == nil {
+			f.Annotations = make(map[string][]string)
+		}
+		f.Annotations[fromEnv] = []string{name}
 	})
 	return err
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/daeace23/prober/internal/nearest"
 )
 
 // The formats of -o.
@@ -71,22 +69,9 @@ func Folder(use, short string, commands ...*cobra.Command) *cobra.Command {
 // RequireCommand returns the error of a command without a valid subcommand.
 func RequireCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return Usage("known: "+strings.Join(Names(cmd), ", "), "%s: a command is required", cmd.CommandPath())
+		return Usage("known: "+strings.Join(Names(cmd), ", ")+"; "+cmd.CommandPath()+" --help describes them", "%s: a command is required", cmd.CommandPath())
 	}
-	return Unknown(cmd, args[0])
-}
-
-// Unknown returns the error of a word that is not a subcommand of cmd.
-func Unknown(cmd *cobra.Command, word string) error {
-	names := Names(cmd)
-	hint := "known: " + strings.Join(names, ", ")
-	if near := nearest.Name(word, names); near != "" {
-		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
-	}
-	if !cmd.HasParent() {
-		return Usage(hint, "unknown command %q for %q", word, cmd.Name())
-	}
-	return Usage(hint, "%s: unknown command %q", cmd.CommandPath(), word)
+	return Unknown(cmd, args[0], args[1:]...)
 }
 
 // Names returns the names of the subcommands of cmd.
@@ -105,8 +90,21 @@ func AtLeast(what string) cobra.PositionalArgs {
 		if len(args) > 0 {
 			return nil
 		}
-		return Usage("usage: "+cmd.UseLine(), "%s: %s is required", cmd.CommandPath(), what)
+		return Usage(usage(cmd), "%s: %s is required", cmd.CommandPath(), what)
 	}
+}
+
+// usage returns the usage of a command with an example, for a hint.
+func usage(cmd *cobra.Command) string {
+	return "usage: " + cmd.UseLine() + "; for example: " + FirstExample(cmd)
+}
+
+// AtMostOne allows no argument or one.
+func AtMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	return Usage(usage(cmd), "%s: want at most one argument, got %d", cmd.CommandPath(), len(args))
 }
 
 // Arguments requires exactly the arguments that words name.
@@ -116,6 +114,6 @@ func Arguments(words ...string) cobra.PositionalArgs {
 			return nil
 		}
 		want := cmp.Or(strings.Join(words, " "), "no arguments")
-		return Usage("usage: "+cmd.UseLine(), "%s: want %s, got %s", cmd.CommandPath(), want, Count(len(args), "argument"))
+		return Usage(usage(cmd), "%s: want %s, got %s", cmd.CommandPath(), want, Count(len(args), "argument"))
 	}
 }

@@ -45,7 +45,7 @@ func newBuild(env *command.Env) *cobra.Command {
 			"It is an error if prober cannot load the module, or if a program does not serve within 5 s. Build\n" +
 			"starts the module once, in the sandbox, and the program without one.",
 		Example: "  prober plugin build demo\n  RUSTC=~/.cargo/bin/rustc prober plugin build",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    command.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := env.Interruptible(cmd.Context())
 			defer stop()

@@ -73,7 +73,7 @@ func newInspect(env *command.Env) *cobra.Command {
 	var dirs, keys []string
 	c := &cobra.Command{
 		Use:   "inspect FILE|NAME",
-		Short: "Show a plugin's manifest, requests, grants and limits, without running it",
+		Short: "Show a plugin's manifest, requests, grants and limits",
 		Long: "Inspect shows a plugin's manifest, what it requests, the fields of its config, and its limits,\n" +
 			"without running it. It compiles a module, and says if prober cannot load it. With --config it also\n" +
 			"shows the grants and limits of prober.yaml. Signatures are checked with the keys of --key, or\n" +

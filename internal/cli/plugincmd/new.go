@@ -29,7 +29,7 @@ func newNew(env *command.Env) *cobra.Command {
 	p := newProject{lang: langGo, runtime: string(plugin.Wasm)}
 	c := &cobra.Command{
 		Use:   "new NAME [--lang go|rust|c|assemblyscript|wat] [--runtime wasm|process|nagios]",
-		Short: "Make the project of a new plugin, which builds and passes its tests",
+		Short: "Make the project of a new plugin, which builds and passes tests",
 		Long: "New makes a folder with a plugin that reads a line from a server: the source, the manifest\n" +
 			"plugin.yaml, test cases, a README.md, and a copy of the SDK. NAME may be a path. Its last part\n" +
 			"is the name of the plugin.\n\n" +

@@ -28,7 +28,7 @@ func newRun(env *command.Env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "run NAME|FILE.wasm|DIR [--target HOST:PORT] [--config JSON|@FILE] [--watch | --record FILE]",
-		Short: "Probe a target with a plugin, and watch its module or record the calls for its tests",
+		Short: "Probe a target with a plugin; watch or record its calls for tests",
 		Args:  command.Arguments("NAME|FILE.wasm|DIR"),
 		Example: "  prober plugin run demo --target 127.0.0.1:25 --explain\n" +
 			"  prober plugin run demo --target 127.0.0.1:25 --config @demo.json --watch\n" +

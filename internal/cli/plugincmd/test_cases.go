@@ -30,7 +30,7 @@ func newTest(env *command.Env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "test [PATH]...",
-		Short: "Run the test cases of plugins, with simulated peers, clock and randomness",
+		Short: "Run the test cases of plugins, with simulated peers and clock",
 		Long: "Test runs the cases of *_test.yaml files, and the checks that every plugin must pass. PATH is\n" +
 			"such a file, or a folder with such files at any depth; the default is the working folder. If\n" +
 			"PATH is a module or a plugin.yaml, test runs the files in the same folder that name this plugin.\n" +

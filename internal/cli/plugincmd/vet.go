@@ -34,7 +34,7 @@ func newVet(env *command.Env) *cobra.Command {
 			"  requests of the manifest that the module does not use\n\n" +
 			"Exit code 0 nothing found, 1 something found, 64 wrong usage.",
 		Example: "  prober plugin vet demo\n  prober plugin vet -o json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    command.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return vetPlugin(cmd.Context(), env, folderOf(args), output)
 		},

@@ -19,6 +19,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/oneshot"
 	"github.com/daeace23/prober/internal/cli/program"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -91,7 +92,7 @@ func newProbeHTTP(env *command.Env, parent string) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "http URL [--header K:V]...",
-		Short: "GET a URL; a status from 200 to 299 is a Success, up to 399 a Warning",
+		Short: "GET a URL: 200 to 299 is a Success, up to 399 a Warning",
 		Example: "  " + parent + " http http://127.0.0.1:8080/healthz\n" +
 			"  " + parent + " http https://shop.example.com --header Accept:text/html --timeout 500ms --explain\n" +
 			"  " + parent + " http http://localhost/livez --unix-socket /run/prober/prober.sock",
@@ -116,7 +117,10 @@ type header struct {
 }
 
 func httpAction(text string, headers []string) (config any, target probe.Target, err error) {
-	const hint = "an address looks like http://127.0.0.1:8080/healthz"
+	hint := "an address looks like http://127.0.0.1:8080/healthz"
+	if !strings.Contains(text, "://") {
+		hint = "did you mean http://" + explain.OneLine(text) + "? " + hint
+	}
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, target, command.Usage(hint, "%w", err)

@@ -19,7 +19,7 @@ func newHelp() *cobra.Command {
 				return err
 			}
 			if len(rest) > 0 && about.HasSubCommands() {
-				return command.Unknown(about, rest[0])
+				return command.Unknown(about, rest[0], rest[1:]...)
 			}
 			return about.Help()
 		},

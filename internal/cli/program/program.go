@@ -4,16 +4,12 @@ package program
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/daeace23/prober/internal/cli/command"
-	"github.com/daeace23/prober/internal/nearest"
 )
 
 // Version is set by the build.
@@ -52,37 +48,27 @@ func logsJSON(env *command.Env, cmd *cobra.Command, err error) bool {
 func New(env *command.Env, root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args = cobra.ArbitraryArgs
+	version := root.Flags().Bool("version", false, "print the version")
+	command.NotFromEnv(root.Flags().Lookup("version"))
 	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *version {
+			return writeVersion(env, root.Name())
+		}
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return command.Unknown(cmd, args[0])
+		return command.Unknown(cmd, args[0], args[1:]...)
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		return env.SetFlags(cmd.Flags())
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return command.Usage(flagHint(cmd, err), "%w", err)
-	})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(env, cmd, err) })
 	root.AddCommand(newVersion(env, root.Name()))
 	root.AddCommand(commands...)
 	root.SetHelpCommand(newHelp())
 	completeFlags(root)
 	completion(root)
+	fillHelp(root)
+	root.SetUsageFunc(writeUsage)
 	return root
-}
-
-// flagHint returns a hint with the nearest known flag and the command that lists the flags.
-func flagHint(cmd *cobra.Command, err error) string {
-	hint := cmd.CommandPath() + " --help lists the flags"
-	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok {
-		return hint
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
-		hint = fmt.Sprintf("did you mean --%s? %s", near, hint)
-	}
-	return hint
 }

@@ -36,6 +36,13 @@ func Revision() string {
 	return ""
 }
 
+// writeVersion writes the version of the program name on a line.
+func writeVersion(env *command.Env, name string) error {
+	b := thisBuild(env)
+	_, err := fmt.Fprintf(env.Stdout, "%s %s (%s, %s)\n", name, b.Version, b.GoVersion, b.Platform)
+	return err
+}
+
 // newVersion returns the command that prints the version of the program name.
 func newVersion(env *command.Env, name string) *cobra.Command {
 	var output string
@@ -46,12 +53,10 @@ func newVersion(env *command.Env, name string) *cobra.Command {
 		Args:              command.Arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild(env)
 			if output == command.Table {
-				_, err := fmt.Fprintf(env.Stdout, "%s %s (%s, %s)\n", name, b.Version, b.GoVersion, b.Platform)
-				return err
+				return writeVersion(env, name)
 			}
-			return env.Encode(output, b)
+			return env.Encode(output, thisBuild(env))
 		},
 	}
 	command.OutputFlag(c, &output, command.Table, command.JSON, command.YAML)

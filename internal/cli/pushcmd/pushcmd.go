@@ -147,11 +147,11 @@ func (p *push) parse(cmd *cobra.Command, args []string) error {
 	if at := cmd.ArgsLenAtDash(); at >= 0 {
 		args, p.argv = args[:at], args[at:]
 		if len(p.argv) == 0 {
-			return command.Usage("", "push: a command is required after --")
+			return command.Usage("prober push backup -- /usr/local/bin/backup", "push: a command is required after --")
 		}
 	}
 	if len(args) > 1 {
-		return command.Usage("write the command after --, as in prober push NAME -- CMD", "push: want one NAME, got %s", command.Count(len(args), "argument"))
+		return command.Usage("write the command after --: "+command.Quote(append([]string{"prober", "push", args[0], "--"}, args[1:]...)), "push: want one NAME, got %s", command.Count(len(args), "argument"))
 	}
 	if err := p.conflicts(cmd.Flags()); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (p *push) parseName(args []string) error {
 	switch {
 	case len(args) == 0 && p.url == "":
 		if p.url, _ = p.env.LookupEnv(urlVariable); p.url == "" {
-			return command.Usage("usage: prober push NAME [-- CMD ARG...]", "push: NAME, --url or %s is required", urlVariable)
+			return command.Usage("prober push backup, or prober push backup -- /usr/local/bin/backup", "push: NAME, --url or %s is required", urlVariable)
 		}
 	case len(args) > 0 && p.url != "":
 		return command.Usage("", "--url: NAME is not possible, since the URL selects the check")

@@ -48,7 +48,7 @@ func New(env *command.Env, revision string) *cobra.Command {
 	o := options{revision: revision, logFormat: "text", logLevel: "info"}
 	c := &cobra.Command{
 		Use:   "sidecar",
-		Short: "Run the probes of this pod when the kubelet's own probes request them",
+		Short: "Run the probes of this pod when the kubelet's probes request them",
 		Long: "Carry out the probes of the annotation prober.dev/probes when the kubelet's own probes ask for\n" +
 			"them, by GET /CONTAINER/KIND or by gRPC health with the service CONTAINER/KIND. It runs as a native\n" +
 			"sidecar of the pod: an init container with restartPolicy Always.\n\n" +

@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/incidents"
+	"github.com/daeace23/prober/agent/reply"
+	"github.com/daeace23/prober/core/declared"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/targets"
+	"github.com/daeace23/prober/probe"
+)
+
+// podPlaces has the addresses and labels of pods, for incidents. It is safe for concurrent use. The zero value is
+// empty.
+type podPlaces struct {
+	mu   sync.RWMutex
+	pods map[types.UID]podPlace
+}
+
+type podPlace struct {
+	address string
+	group   string            // of targets
+	labels  map[string]string // others; read-only
+}
+
+func (p *podPlaces) changed(c pods.Change) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.Removed {
+		delete(p.pods, c.Pod.UID)
+		return
+	}
+	if p.pods == nil {
+		p.pods = make(map[types.UID]podPlace)
+	}
+	p.pods[c.Pod.UID] = placeOf(c.Pod)
+}
+
+func placeOf(pod *v1.Pod) podPlace {
+	p := podPlace{pod.Status.PodIP, pod.Labels[targets.GroupLabel], pod.Labels}
+	if p.group != "" {
+		p.labels = maps.Clone(pod.Labels)
+		delete(p.labels, targets.GroupLabel)
+	}
+	return p
+}
+
+func (p *podPlaces) of(uid string) podPlace {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.pods[types.UID(uid)]
+}
+
+// isIncident reports whether a probe in a state is a part of an incident, unless it is paused: it has failed, or
+// gives no verdict.
+func isIncident(s *states.Status) bool {
+	return s.State == states.Failure || s.State == states.Unknown && s.Cause != (states.Cause{}) && s.Reason != string(probe.ReasonUndecided)
+}
+
+func (a *Agent) stateOf(i *worker.Info) states.Status {
+	return a.states.Of(i.PodUID, i.Container, i.Kind)
+}
+
+// incidentProbes returns the probes that fail, and the others.
+func (a *Agent) incidentProbes() (failing []incidents.Probe, healthy iter.Seq[*incidents.Probe]) {
+	for _, info := range a.selectProbes("", func(i *worker.Info) bool { s := a.stateOf(i); return isIncident(&s) }) {
+		status, ok := a.manager.Latest(keyOf(&info))
+		now := a.stateOf(&info)
+		if !ok || status.Paused || status.Last == nil || !isIncident(&now) {
+			continue
+		}
+		p := a.incidentProbe(&info)
+		p.State, p.Since, p.Cause = now.State, now.Since, now.Cause
+		a.addDependencies(&p)
+		failing = append(failing, p)
+	}
+	return failing, a.healthyProbes
+}
+
+// healthyProbes yields the probes that are no part of an incident.
+func (a *Agent) healthyProbes(yield func(*incidents.Probe) bool) {
+	more := true
+	a.selectProbes("", func(i *worker.Info) bool {
+		if s := a.stateOf(i); more && !isIncident(&s) {
+			p := a.incidentProbe(i)
+			more = yield(&p)
+		}
+		return false
+	})
+}
+
+// incidentProbe returns the features of a probe, without its state.
+func (a *Agent) incidentProbe(i *worker.Info) incidents.Probe {
+	place := a.places.of(i.PodUID)
+	return incidents.Probe{
+		Key:     incidents.Key{Namespace: i.Namespace, Pod: i.Pod, UID: i.PodUID, Container: i.Container, Kind: i.Kind},
+		Handler: i.Handler, Plugin: !declared.IsBuiltin(i.Handler) && !slices.Contains(ownHandlers, i.Handler), Target: a.manager.Target(keyOf(i)),
+		Address: place.address, Labels: place.labels, Group: place.group,
+	}
+}
+
+// ownHandlers are handlers that are no plugins, and are not in the table of built-in handlers.
+var ownHandlers = []string{declared.Checks, pods.PushHandler, pods.EndpointHandler}
+
+// addDependencies adds what a failing probe may depend on.
+func (a *Agent) addDependencies(p *incidents.Probe) {
+	if p.Cause.Reason == string(probe.ReasonDependency) {
+		p.DependsOn = a.judge.DependsOn(p.Group)
+	}
+	if p.Handler != pods.EndpointHandler {
+		return
+	}
+	for _, m := range a.endpoints.Deciding(manager.Key{PodUID: types.UID(p.UID), Container: p.Container, Kind: p.Kind}) {
+		s := &m.Subject
+		p.Behind = append(p.Behind, incidents.Key{Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Container: s.Container, Kind: m.Kind})
+	}
+}
+
+// serveIncidents responds with all incidents. There are no pages: their number is bounded, and their order changes.
+func (a *Agent) serveIncidents(w http.ResponseWriter, r *http.Request) {
+	q := query{filters: make(map[string]string)}
+	for name, values := range r.URL.Query() {
+		if name != "namespace" && name != "state" {
+			reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; known: namespace, state", name)
+			return
+		}
+		q.filters[name] = values[0]
+	}
+	if err := q.oneOf("state", []string{api.IncidentOpen, api.IncidentEnded}); err != nil {
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	items := []pageItem[*incidents.Incident]{}
+	for _, n := range a.incidents.Log().All() {
+		items = append(items, pageItem[*incidents.Incident]{value: n})
+	}
+	writeList(w, struct{}{}, items, func(n *incidents.Incident) (any, bool) {
+		all := apiIncident(n)
+		s, ok := all.Only(func(p *api.IncidentPart) bool { return q.matches("namespace", p.Namespace) })
+		return &s, ok && q.matches("state", s.State)
+	})
+}
+
+// serveIncident responds with one incident.
+func (a *Agent) serveIncident(w http.ResponseWriter, r *http.Request) {
+	for parameter := range r.URL.Query() {
+		reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; no parameters are known", parameter)
+		return
+	}
+	for _, n := range a.incidents.Log().All() {
+		if n.ID == r.PathValue("id") {
+			reply.JSON(w, apiIncident(n))
+			return
+		}
+	}
+	reply.Fail(w, http.StatusNotFound, "there is no incident %q", r.PathValue("id"))
+}

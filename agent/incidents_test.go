@@ -1,0 +1,77 @@
+package agent_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/agent/api"
+)
+
+// awaitIncidents reads the incidents until they satisfy ok. Steps of incidents follow changes of states.
+func (r *running) awaitIncidents(what string, ok func([]api.IncidentStatus) bool) []api.IncidentStatus {
+	r.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		var list api.IncidentList
+		r.get("/api/v1/incidents", &list)
+		if ok(list.Items) {
+			return list.Items
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("no incidents that are %s: %+v", what, list.Items)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func TestIncidents(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t)
+	shop, cart := target.external("shop"), strings.Replace(target.external("cart"), "metadata:\n", "metadata:\n  namespace: other\n", 1)
+	r := start(t, shop+"---\n"+cart)
+	if status, body := r.do("GET", "/api/v1/incidents"); status != http.StatusOK || body != `{"items":[]}`+"\n" {
+		t.Errorf("without a failure: %d %s", status, body)
+	}
+	target.status.Store(http.StatusServiceUnavailable)
+	open := r.awaitIncidents("open", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].Failing == 2 })[0]
+	if !strings.HasPrefix(open.Cause, "HTTP 503") || open.State != api.IncidentOpen || open.Start.IsZero() || len(open.Parts) != 2 || open.First != open.Parts[0] {
+		t.Errorf("incident: %+v", open)
+	}
+	v := newValidator(t)
+	for path, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"/api/v1/incidents?namespace=other&state=open": {200, `"pod":"cart"`},
+		"/api/v1/incidents?namespace=none":             {200, `"items":[]`},
+		"/api/v1/incidents?state=ended":                {200, `"items":[]`},
+		"/api/v1/incidents?state=new":                  {400, `unknown state \"new\"; known: ended, open`},
+		"/api/v1/incidents?limit=1":                    {400, `unknown parameter \"limit\"; known: namespace, state`},
+		"/api/v1/incidents/" + open.ID:                 {200, `"id":"` + open.ID + `"`},
+		"/api/v1/incidents/" + open.ID + "?state=open": {400, `no parameters are known`},
+		"/api/v1/incidents/none":                       {404, `there is no incident \"none\"`},
+	} {
+		route, _, _ := strings.Cut(path, "?")
+		if strings.Count(route, "/") == 4 {
+			route = "/api/v1/incidents/{id}"
+		}
+		status, body := r.do("GET", path)
+		if err := v.check("GET", route, status, body); err != nil || status != want.status || !strings.Contains(body, want.text) {
+			t.Errorf("%s: %d, %v: %s", path, status, err, body)
+		}
+		if strings.Contains(path, "other") && (strings.Contains(body, `"pod":"shop"`) || !strings.Contains(body, `"failing":1,"probes":1,`)) {
+			t.Errorf("%s has parts of other namespaces: %s", path, body)
+		}
+	}
+	if status, body := r.do("POST", "/api/v1/probes/other/cart/web/readiness/pause"); status != http.StatusOK {
+		t.Fatalf("pause: %d %s", status, body)
+	}
+	r.awaitIncidents("smaller", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].ID == open.ID && all[0].Failing == 1 })
+	target.status.Store(http.StatusOK)
+	ended := r.awaitIncidents("ended", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].State == api.IncidentEnded })[0]
+	if ended.ID != open.ID || !ended.Start.Equal(open.Start) || ended.End.Before(open.Start) || ended.Probes != 2 || ended.Failing != 0 {
+		t.Errorf("ended: %+v", ended)
+	}
+}

@@ -1,0 +1,75 @@
+package format
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+const (
+	alertmanagerBytes = 8 << 20
+	// alertmanagerLasts is how long an alert lasts without a further message, in repeat intervals. Alerts of
+	// Prometheus last as long.
+	alertmanagerLasts = 4
+	alertmanagerTest  = 5 * time.Minute // duration of the alert of a test
+)
+
+// alertmanagerAlert is a postableAlert of Alertmanager's API v2.
+type alertmanagerAlert struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL,omitempty"`
+}
+
+// alertmanagerStates has the labels by state. The alerts of deploy/prometheus have the same names.
+var alertmanagerStates = []struct{ state, alertname, severity string }{
+	{"failure", "ProberProbeFailing", "critical"}, {"unknown", "ProberProbeUnknown", "warning"}, {"warning", "ProberProbeWarning", "warning"},
+}
+
+// alertmanager returns an alert for each probe. Each message about a group has all of its alerts, so that they
+// last until the next one.
+func alertmanager(in *Input) (*Request, error) {
+	body, err := in.renderWithin(len(in.Probes), alertmanagerBytes, func(m *Message) ([]byte, error) {
+		alerts := []alertmanagerAlert{}
+		for i := range m.Probes {
+			alerts = append(alerts, in.probeAlerts(&m.Probes[i])...)
+		}
+		if m.Status == Test {
+			alerts = append(alerts, alertmanagerAlert{
+				map[string]string{"alertname": "ProberTest", "severity": "info", "receiver": m.Receiver}, map[string]string{"summary": m.Title},
+				m.Time, m.Time.Add(alertmanagerTest), m.URL,
+			})
+		}
+		return encodeJSON(alerts)
+	})
+	return in.postTo(in.URL.JoinPath("api/v2/alerts"), body, err)
+}
+
+// probeAlerts returns the alert of a probe. Its name depends on the state: after a change, also the alerts of
+// the other states are sent, as resolved.
+func (in *Input) probeAlerts(p *Probe) (alerts []alertmanagerAlert) {
+	for _, s := range alertmanagerStates {
+		present := p.Status == Failing && s.state == p.State
+		if !present && (p.New || in.Repeated) && p.Status == Failing {
+			continue
+		}
+		a := alertmanagerAlert{
+			Labels: map[string]string{
+				"alertname": s.alertname, "severity": s.severity, "namespace": p.Namespace, "pod": p.Pod, "container": p.Container, "kind": p.Kind,
+				"handler": p.Handler, "instance": in.Host,
+			},
+			Annotations: map[string]string{"summary": p.title("")}, StartsAt: p.Since, GeneratorURL: p.URL,
+			EndsAt: in.Time.Add(alertmanagerLasts * in.Repeat),
+		}
+		if !present {
+			a.EndsAt = slices.MaxFunc([]time.Time{p.Since, cmp.Or(p.Ended, in.Time)}, time.Time.Compare)
+		}
+		for _, f := range p.facts() {
+			a.Annotations[f.name] = f.text
+		}
+		alerts = append(alerts, a)
+	}
+	return alerts
+}

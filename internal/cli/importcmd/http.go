@@ -1,0 +1,191 @@
+package importcmd
+
+import (
+	"cmp"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/handlers/shipped"
+	"github.com/daeace23/prober/plugin/schema"
+)
+
+// httpCheck is a check of an HTTP response, for the plugin httpcheck.
+type httpCheck struct {
+	at             position // of the URL
+	name           string   // begins the names of files with secrets
+	url            string
+	headers        []pair
+	body           string
+	bodyAt         position
+	user, password string
+	bearer         string
+	loginAt        position
+	config         fields // further fields of httpcheck
+}
+
+// http returns the action of a probe, and the address of its target. Secrets become references to files. ok is
+// false, and reported, if the URL is not of HTTP.
+func (p *plan) http(c *httpCheck) (action fields, target string, ok bool) {
+	u, err := url.Parse(c.url)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		p.noEqual(c.at, "the URL must begin with http:// or https://, and have a host")
+		return nil, "", false
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		c.user, c.password, c.loginAt = cmp.Or(c.user, u.User.Username()), cmp.Or(c.password, password), c.at
+		u.User = nil
+	}
+	u.Fragment, u.RawFragment = "", ""
+	config := fields{{"url", "/"}}
+	target = u.String()
+	if query, secret := p.queryWithReferences(c, u); secret {
+		config[0].value = u.Scheme + "://" + cmp.Or(u.EscapedPath(), "/") + "?" + query
+		target = u.Host
+		if u.Port() == "" {
+			target = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+		}
+	}
+	config = append(config, p.login(c)...)
+	config = config.with("headers", p.headers(c)).with("body", p.body(c)).and(c.config)
+	p.follow("httpcheck")
+	return plugin("httpcheck", config), target, true
+}
+
+// queryWithReferences returns the query of a URL with references in place of secrets.
+func (p *plan) queryWithReferences(c *httpCheck, u *url.URL) (query string, secret bool) {
+	parts := strings.Split(u.RawQuery, "&")
+	for i, part := range parts {
+		name, value, _ := strings.Cut(part, "=")
+		if value == "" || !isSecretName(name) || variable().MatchString(value) {
+			continue
+		}
+		parts[i], secret = name+"="+p.secretReference(c.at, c.name+"-"+name, "the value of "+name+" in the URL"), true
+	}
+	return strings.Join(parts, "&"), secret
+}
+
+// login returns the fields with the user or token of a request.
+func (p *plan) login(c *httpCheck) (f fields) {
+	if c.user != "" || c.password != "" {
+		basic := fields{{"username", c.user}}
+		if c.password != "" {
+			basic = basic.set("password", p.protected(c.loginAt, c.name+"-password", "the password", c.password))
+		}
+		f = f.set("basicAuth", basic)
+	}
+	if c.bearer != "" {
+		f = f.set("bearerToken", p.protected(c.loginAt, c.name+"-token", "the token", c.bearer))
+	}
+	return f
+}
+
+// protected returns a reference in place of a secret, unless it is a reference already.
+func (p *plan) protected(at position, file, what, value string) string {
+	if p.references[value] {
+		return value
+	}
+	return p.secretReference(at, file, what)
+}
+
+// headers returns the headers of a request, with references in place of secrets.
+func (p *plan) headers(c *httpCheck) (f fields) {
+	seen := make(map[string]bool)
+	for _, h := range c.headers {
+		switch {
+		case seen[strings.ToLower(h.key)]:
+			p.noEqual(h.at, "httpcheck sends a header once")
+			continue
+		case h.value == "":
+			continue
+		case !isHeader(h):
+			p.noEqual(h.at, "it is not a header")
+			continue
+		case isSecretName(h.key):
+			f = f.set(h.key, p.protected(h.at, c.name+"-"+h.key, "the value of the header "+h.key, h.value))
+		default:
+			f = f.set(h.key, h.value)
+		}
+		seen[strings.ToLower(h.key)] = true
+	}
+	return f
+}
+
+// body returns the body of a request, or a reference if it may have a secret.
+func (p *plan) body(c *httpCheck) string {
+	if secretInText().MatchString(c.body) && !hasOnlyReferences(p, c.body) {
+		return p.secretReference(c.bodyAt, c.name+"-body", "the body of the request")
+	}
+	return c.body
+}
+
+func hasOnlyReferences(p *plan, text string) bool {
+	all := reference().FindAllString(text, -1)
+	return len(all) > 0 && !slices.ContainsFunc(all, func(r string) bool { return !p.references[r] })
+}
+
+// secretInText matches the name of a secret in a body.
+var secretInText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(passw(or)?d|secret|token|api[-_]?key|credential)`)
+})
+
+// variable matches a value that is a reference.
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\$\{(file|env):[^}]+\}$`) })
+
+// isSecretName reports whether httpcheck keeps the value of a header with that name secret.
+func isSecretName(name string) bool {
+	s := httpcheckSchema()
+	return s != nil && !strings.ContainsAny(name, ".[]") && s.IsSecret("headers."+name)
+}
+
+var httpcheckSchema = sync.OnceValue(func() *schema.Schema {
+	all, err := shipped.Plugins()
+	if err != nil {
+		return nil // a test of the plugins rules it out
+	}
+	for _, f := range all {
+		if f.Manifest.Name == "httpcheck" {
+			return f.Manifest.Config
+		}
+	}
+	return nil
+})
+
+// codes returns the status codes from 200 to 599 that pass all rules; nil if they are the default of
+// httpcheck, 200 to 299. Of many codes it returns the registered ones.
+func (p *plan) codes(at position, rules ...func(code int) bool) (all []int) {
+	for code := 200; code < 600; code++ {
+		if !slices.ContainsFunc(rules, func(pass func(int) bool) bool { return !pass(code) }) {
+			all = append(all, code)
+		}
+	}
+	switch {
+	case len(all) == 100 && all[0] == 200 && all[99] == 299:
+		return nil
+	case len(all) == 0:
+		p.noEqual(at, "no status code is valid")
+	case len(all) > maxCodes:
+		p.differs(at, "of the status codes, those with a name in the registry of HTTP are listed")
+		all = slices.DeleteFunc(all, func(code int) bool { return http.StatusText(code) == "" })
+	}
+	return all
+}
+
+// maxCodes is the number of status codes above which only registered ones are listed.
+const maxCodes = 20
+
+// isHeader reports whether a header can be sent.
+func isHeader(h pair) bool {
+	return h.key != "" && !hasControl(h.value) && !strings.ContainsFunc(h.key, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+// limit returns a limit such as {fail: 300ms}.
+func limit(level string, d time.Duration) fields { return fields{}.with(level, d) }

@@ -1,0 +1,191 @@
+package importcmd
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// http is a check of an HTTP response.
+func (m *kumaMonitor) http() bool {
+	o := m.o
+	h := &httpCheck{at: o.at("url"), name: slug(m.name, "monitor"), url: o.text("url"), bodyAt: o.at("body"), loginAt: o.at("basic_auth_pass")}
+	if method := o.text("method"); method != "" && method != "GET" {
+		h.config = h.config.set("method", strings.ToUpper(method))
+	}
+	m.body(h)
+	h.headers = append(h.headers, kumaHeaders(o)...)
+	m.login(h)
+	if accepted := o.strings("accepted_statuscodes"); len(accepted) > 0 {
+		h.config = h.config.with("validStatusCodes", m.p.codes(o.at("accepted_statuscodes"), m.p.codeRules(o.at("accepted_statuscodes"), accepted)))
+	}
+	m.keyword(h)
+	switch redirects := o.integer("maxredirects", 10); {
+	case redirects == 0:
+		h.config = h.config.set("followRedirects", false)
+	case redirects != 10:
+		m.p.differs(o.at("maxredirects"), "up to ten redirects are followed")
+	}
+	if o.boolean("expiryNotification", false) && strings.HasPrefix(h.url, "https:") {
+		h.config = h.config.set("certificateAge", limit("warn", 14*24*time.Hour))
+		m.warn()
+	}
+	if o.boolean("ignoreTls", false) {
+		h.config = h.config.set("tlsConfig", fields{{"insecureSkipVerify", true}})
+	}
+	o.none("proxyUrl of the plugin httpcheck names a proxy", "proxyId")
+	o.none("the domain is not checked", "domainExpiryNotification")
+	o.none("no parameter is appended to the URL", "cacheBust")
+	action, target, ok := m.p.http(h)
+	if ok {
+		m.set(action, target)
+	}
+	return ok
+}
+
+func (m *kumaMonitor) body(h *httpCheck) {
+	h.body = m.o.text("body")
+	if h.body == "" {
+		m.o.ignore("the request has no body", "httpBodyEncoding")
+		return
+	}
+	kind := map[string]string{"": "application/json", "json": "application/json", "xml": "text/xml; charset=utf-8", "form": "application/x-www-form-urlencoded"}[m.o.text("httpBodyEncoding")]
+	if kind != "" {
+		h.headers = append(h.headers, pair{"Content-Type", kind, m.o.at("httpBodyEncoding")})
+	}
+}
+
+func kumaHeaders(o *object) (all []pair) {
+	headers := kumaJSON(o, "headers")
+	for i := 0; i+1 < len(headers.n.Content); i += 2 {
+		name := headers.n.Content[i].Value
+		all = append(all, pair{name, headers.text(name), headers.at(name)})
+	}
+	return all
+}
+
+// warn lets the receivers of the monitor get warnings.
+func (m *kumaMonitor) warn() {
+	for _, name := range m.alerts {
+		for _, r := range m.p.receivers {
+			if r.name == name && r.rest.get("states") == nil {
+				r.rest = r.rest.set("states", []string{"failure", "warning", "unknown"})
+			}
+		}
+	}
+}
+
+// login sets the credentials of a request.
+func (m *kumaMonitor) login(h *httpCheck) {
+	o := m.o
+	switch method := o.text("authMethod"); method {
+	case "", "basic":
+		h.user, h.password = o.text("basic_auth_user"), o.text("basic_auth_pass")
+	case "mtls":
+		cert, key := o.text("tlsCert"), o.text("tlsKey")
+		if cert == "" || key == "" {
+			m.p.noEqual(o.at("authMethod"), "the backup has no client certificate")
+			return
+		}
+		f := fields{{"cert", m.p.secretFile(o.at("tlsCert"), h.name+"-cert", "the client certificate")}, {"key", m.p.secretFile(o.at("tlsKey"), h.name+"-key", "its key")}}
+		if o.text("tlsCa") != "" {
+			f = f.set("ca", m.p.secretFile(o.at("tlsCa"), h.name+"-ca", "the authorities to trust"))
+		}
+		h.config = h.config.set("credentials", m.p.addCredentials(o.at("authMethod"), m.name, "httpcheck", f))
+	default:
+		m.p.noEqual(o.at("authMethod"), "there is no login by %.20q", method)
+		for _, name := range strings.Fields("basic_auth_user basic_auth_pass oauth_client_id oauth_client_secret oauth_token_url oauth_scopes oauth_audience oauth_auth_method authWorkstation authDomain") {
+			o.used[name] = true
+		}
+	}
+}
+
+// keyword sets the check of the body.
+func (m *kumaMonitor) keyword(h *httpCheck) {
+	o := m.o
+	switch m.kind {
+	case "keyword":
+		field := map[bool]string{false: "failIfBodyNotMatchesRegexp", true: "failIfBodyMatchesRegexp"}[o.boolean("invertKeyword", false)]
+		h.config = h.config.set(field, []string{regexp.QuoteMeta(o.text("keyword"))})
+	case "json-query":
+		path := strings.TrimPrefix(strings.TrimPrefix(o.text("jsonPath"), "$"), ".")
+		op, value := o.text("jsonPathOperator"), o.text("expectedValue")
+		rule := fields{{"path", "$." + strings.TrimPrefix(path, ".")}}
+		number, err := strconv.ParseFloat(value, 64)
+		switch {
+		case !simplePath().MatchString(path):
+			m.p.noEqual(o.at("jsonPath"), "%.80q is an expression: a path has names and indexes", o.text("jsonPath"))
+			return
+		case op == "" || op == "==":
+			rule = rule.set("equals", scalar(value))
+		case op == "contains":
+			rule = rule.set("matches", regexp.QuoteMeta(value))
+		case err == nil && (op == ">" || op == ">="):
+			rule = rule.set("min", number)
+		case err == nil && (op == "<" || op == "<="):
+			rule = rule.set("max", number)
+		default:
+			m.p.noEqual(o.at("jsonPathOperator"), "a value cannot be compared by %.10q", op)
+			return
+		}
+		if op == "<" || op == ">" {
+			m.p.differs(o.at("jsonPathOperator"), "the limit %s is allowed too", value)
+		}
+		h.config = h.config.set("jsonPath", []fields{rule})
+	}
+}
+
+// notification reads a notification as a receiver.
+func (k *kuma) notification(o *object) {
+	id, name := o.text("id"), o.text("name")
+	o.ignore("a monitor names its notifications", "userId", "user_id", "isDefault")
+	c := kumaJSON(o, "config")
+	if !o.boolean("active", true) {
+		k.receivers[id] = ""
+		k.p.report(ignored, o.at("active"), "the notification %s is not active", name)
+		return
+	}
+	f := k.receiver(o, c, slug(name, "receiver"))
+	k.receivers[id] = ""
+	if f != nil {
+		k.receivers[id] = k.p.addReceiver(o.at(""), name, f)
+	}
+}
+
+// receiver returns a receiver; nil, and reported, if there is none.
+func (k *kuma) receiver(o, c *object, name string) fields {
+	at, kind := o.at("config"), c.text("type")
+	switch kind {
+	case "slack", "mattermost", "rocket.chat":
+		return k.p.webhook(at, name, "slack")
+	case "teams":
+		return k.p.webhook(at, name, "teams")
+	case "discord":
+		return k.p.templated(at, name, "the URL of the webhook", message("content"))
+	case "telegram":
+		return k.p.telegram(at, name, c.text("telegramChatID"))
+	case "PagerDuty":
+		return k.p.pagerDuty(at, name)
+	case "gotify":
+		return k.p.templated(at, name, "the URL of the server with /message?token= and the token", message("message"))
+	case "ntfy":
+		return k.p.templated(at, name, "the URL of the server", `{"topic": `+string(renderText(c.text("ntfytopic")))+`, "message": "{{.Title}}"}`)
+	case "webhook":
+		k.p.differs(at, "the body is prober's own JSON: see docs/alert/message-formats.md")
+		return k.p.webhook(at, name, "json")
+	case "smtp":
+		port := c.integer("smtpPort", 25)
+		m := &mailer{at: at, name: name, to: strings.Split(c.text("smtpTo"), ","), from: c.text("smtpFrom"), host: c.text("smtpHost"), port: port}
+		m.user, m.password = c.text("smtpUsername"), c.text("smtpPassword") != ""
+		switch {
+		case c.boolean("smtpSecure", false):
+			m.tls = "tls"
+		case port == 25 && m.user == "":
+			m.tls = "none"
+		}
+		return k.p.mail(m)
+	}
+	k.p.noEqual(at, "there is no receiver for %.40q: see docs/alert/message-formats.md", kind)
+	return nil
+}

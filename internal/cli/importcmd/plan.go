@@ -1,0 +1,511 @@
+package importcmd
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/internal/address"
+)
+
+// plan is what an importer has read: the entries of prober.yaml, and findings. Its methods keep names unique
+// and valid, and secrets out of the entries.
+type plan struct {
+	withPlugins bool // manifests of Nagios plugins may be written
+
+	groups      []*group
+	modules     []*module
+	pushes      []*push
+	endpoints   []*composite
+	receivers   []*receiver
+	credentials []*credential
+	uplink      []string
+	grants      map[string][]string // by plugin
+	folders     map[string]bool     // of Nagios commands
+	manifests   map[string][]byte   // plugin.yaml of Nagios plugins, by name
+
+	findings []Finding
+	omitted  int // findings above maxFindings
+
+	names       map[string]bool // of groups, pushes and endpoints
+	numbers     map[string]int  // last numbers that were appended to names
+	moduleOf    map[string]*module
+	moduleNames map[string]bool
+	secrets     map[string]bool // patterns of secrets.allow
+	references  map[string]bool // references to secrets that this package has made
+	files       map[string]bool // names of files with secrets
+}
+
+// maxFindings and maxEntries bound what a hostile file can ask for.
+const (
+	maxFindings = 20_000
+	maxEntries  = 20_000
+)
+
+func newPlan() *plan {
+	return &plan{
+		grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
+		numbers: make(map[string]int), moduleOf: make(map[string]*module), moduleNames: make(map[string]bool), secrets: make(map[string]bool), references: make(map[string]bool), files: make(map[string]bool),
+	}
+}
+
+// position is the place of a value in an input.
+type position struct {
+	file string
+	line int
+	path string // of the field
+}
+
+// in returns the position of a field below at, on the same line.
+func (at position) in(name string) position {
+	at.path = join(at.path, name)
+	return at
+}
+
+// kind is the kind of a [Finding].
+type kind string
+
+const (
+	noEqual kind = "no equal" // prober.yaml does not have it
+	differs kind = "differs"  // prober.yaml has it, with another meaning
+	ignored kind = "ignored"  // it has no meaning for probes
+	secret  kind = "secret"   // a value that the user must put into a file
+)
+
+// Finding is something in an input that prober.yaml does not have in the same way.
+type Finding struct {
+	File  string `json:"file"`
+	Line  int    `json:"line"`
+	Field string `json:"field,omitempty"`
+	Kind  kind   `json:"kind"`
+	Text  string `json:"text"`
+}
+
+func (p *plan) report(k kind, at position, format string, args ...any) {
+	if len(p.findings) == maxFindings {
+		p.omitted++
+		return
+	}
+	p.findings = append(p.findings, Finding{at.file, max(at.line, 1), at.path, k, fmt.Sprintf(format, args...)})
+}
+
+func (p *plan) noEqual(at position, format string, args ...any) {
+	p.report(noEqual, at, format, args...)
+}
+func (p *plan) differs(at position, format string, args ...any) {
+	p.report(differs, at, format, args...)
+}
+
+// entry is what all entries of prober.yaml have.
+type entry struct {
+	at      position
+	dropped bool
+	line    int // in the written prober.yaml
+}
+
+// group is a group of targets.
+type group struct {
+	entry
+	name, namespace string
+	module          string // name under which groups may share the probe; "": its own probe
+	probe           spec
+	labels          map[string]string
+	static, files   []string
+	http, dns       []fields
+	dependsOn       []string // names of other groups
+	alerts          []string // names of receivers
+
+	shared *module // set by the plan
+}
+
+// module is a probe with a name.
+type module struct {
+	entry
+	name  string
+	probe spec
+}
+
+// push is a check that others report to.
+type push struct {
+	entry
+	name, namespace string
+	labels          map[string]string
+	rest            fields // such as ttl
+	alerts          []string
+}
+
+// composite is an endpoint, all of whose checks must pass.
+type composite struct {
+	entry
+	name, namespace string
+	all             []string
+}
+
+// credential is an entry of credentials.
+type credential struct {
+	entry
+	rest fields
+}
+
+// receiver is a receiver of notifications.
+type receiver struct {
+	entry
+	name string
+	rest fields // its kind, such as webhook, and its intervals
+}
+
+// spec is a probe.
+type spec struct {
+	action                         fields // one of httpGet, tcpSocket, grpc, exec and plugin
+	initialDelay, period, timeout  time.Duration
+	unhealthyPeriod                time.Duration
+	successThreshold, failureLimit int
+	warningAsFailure, paused       bool
+}
+
+func (s *spec) fields() fields {
+	f := slices.Clone(s.action)
+	f = f.with("initialDelay", s.initialDelay).with("period", clampPeriod(s.period)).with("timeout", clampPeriod(s.timeout))
+	if s.unhealthyPeriod > 0 && s.unhealthyPeriod != s.period {
+		f = f.with("unhealthyPeriod", clampPeriod(s.unhealthyPeriod))
+	}
+	f = f.with("successThreshold", clampCount(s.successThreshold)).with("failureThreshold", clampCount(s.failureLimit))
+	if s.warningAsFailure {
+		f = f.with("warningAs", "failure")
+	}
+	return f.with("paused", s.paused)
+}
+
+// clampPeriod returns d within the limits of prober; 0 stays 0, for the default.
+func clampPeriod(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return min(max(d, 10*time.Millisecond), maxDuration)
+}
+
+const maxDuration = 24 * time.Hour
+
+func clampCount(n int) int { return min(max(n, 0), 1<<30) }
+
+// addGroup adds g, and chooses its name. It leaves out addresses that prober refuses. It returns nil if nothing is
+// left.
+func (p *plan) addGroup(g *group) *group {
+	if p.full(g.at) || !p.onlyOwnReferences(g.at, g.probe.action) {
+		return nil
+	}
+	seen := make(map[string]bool)
+	g.static = slices.DeleteFunc(g.static, func(text string) bool {
+		again := seen[text]
+		seen[text] = true
+		return again || !p.isAddress(g.at, text)
+	})
+	if len(g.static)+len(g.files)+len(g.http)+len(g.dns) == 0 {
+		return nil
+	}
+	g.name, g.namespace = p.unique(g.name, "target"), namespace(g.namespace)
+	g.labels = p.checkedLabels(g.at, g.labels)
+	if g.module != "" {
+		g.shared = p.addModule(g.module, g.probe, g.at)
+	}
+	p.groups = append(p.groups, g)
+	return g
+}
+
+func (p *plan) full(at position) bool {
+	if len(p.groups)+len(p.pushes)+len(p.modules)+len(p.endpoints) < maxEntries {
+		return false
+	}
+	p.noEqual(at, "there are more than %d entries", maxEntries)
+	return true
+}
+
+// isAddress reports whether prober accepts an address, and reports one that it does not.
+func (p *plan) isAddress(at position, text string) bool {
+	a, err := address.Parse(text)
+	if err == nil {
+		_, err = a.PodHost()
+	}
+	switch {
+	case err != nil:
+		p.noEqual(at, "the target is not imported: %v", err)
+	case reference().MatchString(text) || strings.Contains(text, "${"):
+		p.noEqual(at, "the target is not imported: an address cannot refer to a secret")
+	default:
+		return true
+	}
+	return false
+}
+
+var reference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{(?:file|env):[^}]+\}`) })
+
+// onlyOwnReferences reports whether no text of the input in the fields looks like a reference to a secret.
+func (p *plan) onlyOwnReferences(at position, f fields) bool {
+	for text := range texts(f) {
+		for _, r := range reference().FindAllString(text, -1) {
+			if !p.references[r] {
+				p.noEqual(at, "it is not imported: prober would read %.80q as a reference to a secret", r)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// addModule returns the module with a name and a probe. If the name has another probe, the module gets a
+// number.
+func (p *plan) addModule(name string, probe spec, at position) *module {
+	name = moduleName(name)
+	key := name + "\x00" + string(renderJSON(probe.fields()))
+	if m := p.moduleOf[key]; m != nil {
+		return m
+	}
+	numbered := name
+	for p.moduleNames[numbered] {
+		p.numbers[name]++
+		numbered = name + "-" + strconv.Itoa(p.numbers[name]+1)
+	}
+	m := &module{entry: entry{at: at}, name: numbered, probe: probe}
+	p.moduleOf[key], p.moduleNames[numbered], p.modules = m, true, append(p.modules, m)
+	return m
+}
+
+// addPush adds a push, and chooses its name.
+func (p *plan) addPush(c *push) {
+	if p.full(c.at) {
+		return
+	}
+	c.name, c.namespace, c.labels = p.unique(c.name, "push"), namespace(c.namespace), p.checkedLabels(c.at, c.labels)
+	p.pushes = append(p.pushes, c)
+}
+
+// addEndpoint adds an endpoint, and chooses its name.
+func (p *plan) addEndpoint(c *composite) {
+	if p.full(c.at) {
+		return
+	}
+	c.name, c.namespace = p.unique(c.name, "endpoint"), namespace(c.namespace)
+	p.endpoints = append(p.endpoints, c)
+}
+
+// addReceiver adds a receiver, and returns its name.
+func (p *plan) addReceiver(at position, name string, f fields) string {
+	name = p.uniqueIn(name, "receiver", func(name string) bool {
+		return slices.ContainsFunc(p.receivers, func(r *receiver) bool { return r.name == name })
+	})
+	p.receivers = append(p.receivers, &receiver{entry: entry{at: at}, name: name, rest: f})
+	return name
+}
+
+// addCredentials adds credentials for TLS, and returns their name.
+func (p *plan) addCredentials(at position, name, plugin string, f fields) string {
+	name = p.uniqueIn(name, "tls", func(name string) bool {
+		return slices.ContainsFunc(p.credentials, func(c *credential) bool { return c.rest[0].value == name })
+	})
+	f = append(fields{{"name", name}}, f...)
+	p.credentials = append(p.credentials, &credential{entry{at: at}, f.with("plugins", []string{plugin})})
+	return name
+}
+
+// follow lets a plugin follow redirects to any host.
+func (p *plan) follow(plugin string) {
+	p.grants[plugin] = []string{"http://*:*", "https://*:*"}
+}
+
+// secretFile returns the path of a new file for a secret, and reports what belongs there.
+func (p *plan) secretFile(at position, name, what string) string {
+	name = p.uniqueIn(name, "secret", func(name string) bool { return p.files[name] })
+	p.files[name] = true
+	path := secretsFolder + "/" + name
+	p.report(secret, at, "write %s to %s, mode 0600", what, path)
+	return path
+}
+
+// secretsFolder is the folder of files with secrets, beside prober.yaml.
+const secretsFolder = "secrets"
+
+// secretReference is like secretFile, but returns a reference for the config of a plugin.
+func (p *plan) secretReference(at position, name, what string) string {
+	p.secrets["file:"+secretsFolder+"/*"] = true
+	return p.referTo("file:" + p.secretFile(at, name, what))
+}
+
+// fileReference returns a reference to an existing file of the user.
+func (p *plan) fileReference(at position, path string) (text string, ok bool) {
+	if path == "" || strings.ContainsAny(path, "}*?[\\") || slices.Contains(strings.Split(path, "/"), "..") || hasControl(path) {
+		p.noEqual(at, "the path %.80q cannot be in a reference to a file", path)
+		return "", false
+	}
+	p.secrets["file:"+path] = true
+	return p.referTo("file:" + path), true
+}
+
+// variableReference returns a reference to a variable of the environment.
+func (p *plan) variableReference(name string) string {
+	p.secrets["env:"+name] = true
+	return p.referTo("env:" + name)
+}
+
+func (p *plan) referTo(what string) string {
+	text := "${" + what + "}"
+	p.references[text] = true
+	return text
+}
+
+func (p *plan) checkedLabels(at position, labels map[string]string) map[string]string {
+	size := 0
+	for name, value := range labels {
+		size += len(name) + len(value)
+	}
+	if len(labels) > 90 || size > 15<<10 {
+		p.noEqual(at, "there are too many labels: at most 90 with 15 KiB are imported")
+		return nil
+	}
+	return labels
+}
+
+// unique returns a name for a group, a push or an endpoint.
+func (p *plan) unique(name, without string) string {
+	name = p.uniqueIn(name, without, func(name string) bool { return p.names[name] })
+	p.names[name] = true
+	return name
+}
+
+// uniqueIn returns a name that is not taken: name in lower-case letters, digits and dashes.
+func (p *plan) uniqueIn(name, without string, taken func(string) bool) string {
+	name = slug(name, without)
+	for numbered := name; ; {
+		if !taken(numbered) {
+			return numbered
+		}
+		p.numbers[name]++
+		suffix := "-" + strconv.Itoa(p.numbers[name]+1)
+		numbered = strings.TrimRight(name[:min(len(name), maxName-len(suffix))], "-") + suffix
+	}
+}
+
+// maxName is the limit of the names of groups, pushes and endpoints.
+const maxName = 40
+
+// slug returns text in lower-case letters, digits and dashes, and without if nothing is left.
+func slug(text, without string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(text) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+		if b.Len() >= maxName {
+			break
+		}
+	}
+	if name := strings.Trim(b.String(), "-"); name != "" {
+		return name
+	}
+	return without
+}
+
+// namespace returns text as a namespace; "" for the default.
+func namespace(text string) string {
+	if text == "" {
+		return ""
+	}
+	return slug(text, "")
+}
+
+// moduleName returns text as the name of a module.
+func moduleName(text string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r) {
+			return r
+		}
+		return '-'
+	}, text)
+	name = strings.Trim(name[:min(len(name), 50)], "-._")
+	if name == "" {
+		return "module"
+	}
+	return name
+}
+
+func hasControl(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// acyclic removes dependencies on unknown groups and those that close a cycle.
+func (p *plan) acyclic() {
+	groups := make(map[string]*group, len(p.groups))
+	for _, g := range p.groups {
+		groups[g.name] = g
+	}
+	needs := make(map[string][]string, len(p.groups)) // the accepted dependencies
+	for _, g := range p.groups {
+		slices.Sort(g.dependsOn)
+		g.dependsOn = slices.DeleteFunc(slices.Compact(g.dependsOn), func(name string) bool {
+			if groups[name] == nil || groups[name].dropped {
+				return true
+			}
+			if reaches(needs, name, g.name) {
+				p.noEqual(g.at, "the dependency on %s is not imported: it closes a cycle", name)
+				return true
+			}
+			needs[g.name] = append(needs[g.name], name)
+			return false
+		})
+	}
+}
+
+// reaches reports whether to is among the dependencies of from, direct or not.
+func reaches(needs map[string][]string, from, to string) bool {
+	visited, next := map[string]bool{}, []string{from}
+	for len(next) > 0 {
+		name := next[len(next)-1]
+		next = next[:len(next)-1]
+		if name == to {
+			return true
+		}
+		if !visited[name] {
+			visited[name] = true
+			next = append(next, needs[name]...)
+		}
+	}
+	return false
+}
+
+// sortedFindings returns the findings in the order of the input.
+func (p *plan) sortedFindings() []Finding {
+	order := make(map[string]int)
+	for _, f := range p.findings {
+		if _, ok := order[f.File]; !ok {
+			order[f.File] = len(order)
+		}
+	}
+	all := slices.Clone(p.findings)
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		if order[a.File] != order[b.File] {
+			return order[a.File] - order[b.File]
+		}
+		return a.Line - b.Line
+	})
+	return slices.CompactFunc(all, func(a, b Finding) bool { return a == b })
+}
+
+// count returns the number of findings of a kind.
+func (p *plan) count(k kind) (n int) {
+	for _, f := range p.sortedFindings() {
+		if f.Kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// sortedKeys returns the keys of m in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

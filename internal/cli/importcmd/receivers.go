@@ -1,0 +1,123 @@
+package importcmd
+
+import (
+	"net/mail"
+	"slices"
+	"strings"
+)
+
+// message is the template of webhooks that take a JSON object with one text.
+func message(key string) string { return `{"` + key + `": "{{.Title}}"}` }
+
+// webhook returns a receiver of a format whose URL is a secret.
+func (p *plan) webhook(at position, name, format string) fields {
+	return fields{{"webhook", fields{{"format", format}, {"urlFile", p.secretFile(at, name+"-url", "the URL of the webhook")}}}}
+}
+
+// templated returns a receiver with a template whose URL is a secret.
+func (p *plan) templated(at position, name, url, template string) fields {
+	return fields{{"webhook", fields{{"format", "template"}, {"urlFile", p.secretFile(at, name+"-url", url)}, {"template", template}}}}
+}
+
+func (p *plan) pagerDuty(at position, name string) fields {
+	return fields{{"webhook", fields{{"format", "pagerduty"}, {"routingKeyFile", p.secretFile(at, name+"-key", "the integration key")}}}}
+}
+
+// telegram returns a receiver that sends to a chat of Telegram.
+func (p *plan) telegram(at position, name, chat string) fields {
+	return p.templated(at, name, "https://api.telegram.org/botTOKEN/sendMessage, with the token,", `{"chat_id": `+string(renderText(chat))+`, "text": "{{.Title}}"}`)
+}
+
+// renderText returns text as a JSON string that a template does not change.
+func renderText(text string) []byte {
+	text = strings.ReplaceAll(text, "{{", "{ {")
+	return []byte(strings.TrimSpace(string(renderJSON(fields{{"x", text}}))[len(`{"x":`) : len(renderJSON(fields{{"x", text}}))-2]))
+}
+
+// mailer is a mail server and the addresses of a receiver.
+type mailer struct {
+	at       position
+	name     string
+	to       []string
+	from     string
+	host     string
+	port     int
+	tls      string // "": starttls
+	user     string
+	password bool // a password is set
+}
+
+// mail returns a receiver, or nothing if an address is wrong.
+func (p *plan) mail(m *mailer) fields {
+	var to []string
+	for _, text := range m.to {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		if !isMailbox(text) {
+			p.noEqual(m.at, "%.80q is not a mail address", text)
+			continue
+		}
+		to = append(to, text)
+	}
+	switch {
+	case len(to) == 0:
+		p.noEqual(m.at, "the receiver is not imported: it has no mail address")
+		return nil
+	case !isMailbox(m.from):
+		p.noEqual(m.at, "the receiver is not imported: %.80q is not a mail address of the sender", m.from)
+		return nil
+	case m.host == "" || m.port < 1 || m.port > 65535:
+		p.noEqual(m.at, "the receiver is not imported: it has no mail server")
+		return nil
+	}
+	f := fields{{"to", to}, {"from", m.from}, {"smarthost", hostPort(m.host, m.port)}}.with("tls", m.tls)
+	if m.user != "" && m.password && m.tls != "none" {
+		f = f.set("username", m.user).set("passwordFile", p.secretFile(m.at, m.name+"-password", "the password of the mail server"))
+	} else if m.user != "" {
+		p.noEqual(m.at, "the login at the mail server is not imported: it needs a password and TLS")
+	}
+	return fields{{"mail", f}}
+}
+
+func isMailbox(text string) bool {
+	a, err := mail.ParseAddress(text)
+	return err == nil && !strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// matchOf returns the field match of a receiver: the probes with an alert for it. Without any, it gets all
+// probes.
+func (p *plan) matchOf(name string, at position) fields {
+	var chosen, others []string // patterns of pods
+	add := func(pod string, alerts []string) {
+		if slices.Contains(alerts, name) {
+			chosen = append(chosen, pod)
+		} else {
+			others = append(others, pod)
+		}
+	}
+	for _, g := range p.groups {
+		if !g.dropped {
+			add(g.name+"-", g.alerts)
+		}
+	}
+	for _, c := range p.pushes {
+		if !c.dropped {
+			add(c.name, c.alerts)
+		}
+	}
+	if len(chosen) == 0 || len(others) == 0 {
+		return nil
+	}
+	var match []fields
+	for _, pod := range chosen {
+		if i := slices.IndexFunc(others, func(other string) bool { return strings.HasSuffix(pod, "-") && strings.HasPrefix(other, pod) }); i >= 0 {
+			p.differs(at, "the receiver %s also gets messages about %s", name, strings.TrimSuffix(others[i], "-"))
+		}
+		if strings.HasSuffix(pod, "-") {
+			pod += "*"
+		}
+		match = append(match, fields{{"pod", pod}})
+	}
+	return fields{{"match", match}}
+}
