@@ -56,10 +56,10 @@ type savedItem struct {
 	Worst     string            `json:"worst,omitempty"`
 	Times     int               `json:"times,omitempty"`
 	News      bool              `json:"news,omitempty"` // the receiver does not know Reason and Text
-	Held      bool              `json:"held,omitempty"`
-	Released  time.Time         `json:"released,omitzero"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Flapping  *savedFlapping    `json:"flapping,omitempty"`
+	Held      bool              `json:"held,omitempty"`
+	Released  time.Time         `json:"released,omitzero"`
 }
 
 // savedFlapping has the fields of [flapping] of a probe that flaps.
@@ -83,7 +83,7 @@ func (b *book) save() *savedReceiver {
 	for _, it := range b.items {
 		s.Items = append(s.Items, savedItem{
 			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.target, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
-			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), it.held, it.released, format.Labels(it.labels), it.flapping.save(),
+			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), format.Labels(it.labels), it.flapping.save(), it.held, it.released,
 		})
 		b.groupOf(it)
 	}

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +71,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		if slices.Contains(path, "completion") {
 			return // cobra's
 		}
-		if !c.HasSubCommands() && !strings.Contains(stdout, "\nExamples:\n  prober "+strings.Join(path, " ")) {
+		if !c.HasSubCommands() && !regexp.MustCompile(`\nExamples:\n(  .*\n)*  prober `+strings.Join(path, " ")).MatchString(stdout) {
 			t.Errorf("%v: no example in\n%s", path, stdout)
 		}
 		for line := range strings.Lines(stdout) {
@@ -92,7 +93,7 @@ func TestCommandsHaveGroups(t *testing.T) {
 	}
 	_, stdout, _ := clitest.Run(nil)
 	last := 0
-	for _, want := range []string{"\n\nRun and check:\n  probe ", "\n\nLook at a running agent:\n", "\n\nAct on a running agent:\n", "\n\nAuthor plugins:\n  plugin ", "\n\nKubernetes:\n", "\n\nOther commands:\n"} {
+	for _, want := range []string{"\n\nRun and check:\n  import ", "\n\nLook at a running agent:\n", "\n\nAct on a running agent:\n", "\n\nAuthor plugins:\n  plugin ", "\n\nKubernetes:\n", "\n\nOther commands:\n"} {
 		at := strings.Index(stdout, want)
 		if at < last {
 			t.Errorf("no %q after the other groups in\n%s", want, stdout)

@@ -67,8 +67,8 @@ func TestTitles(t *testing.T) {
 		"2 of shop fail: a, b":         message(target("a", "failure"), target("b", "failure")),
 		"a is down: 503 from GET https://shop.example/a for 4 min; 1 is unknown; 1 warns; 1 is well again": message(target("a", "failure"), silent, target("c", "warning"), well),
 		"4 of shop fail: a, b, c; 1 is well again":                                                         message(target("a", "failure"), target("b", "failure"), target("b", "failure"), target("c", "failure"), well),
-		"4 of shop fail: a, b, c and 1 more":     message(target("a", "failure"), target("b", "failure"), target("c", "failure"), target("d", "failure")),
-		"2 of shop are removed: a, b": message(with(target("a", "failure"), gone), with(target("b", "failure"), gone)),
+		"4 of shop fail: a, b, c and 1 more":                                                               message(target("a", "failure"), target("b", "failure"), target("c", "failure"), target("d", "failure")),
+		"2 of shop are removed: a, b":                                                                      message(with(target("a", "failure"), gone), with(target("b", "failure"), gone)),
 		"db is down: " + strings.Repeat("x", 99) + "… (GET https://shop.example/" + strings.Repeat("y", 59-25) + ") for 4 min": message(with(target("db", "failure"), func(p *format.Probe) {
 			p.Text, p.Target = strings.Repeat("x", 300), "GET https://shop.example/"+strings.Repeat("y", 59-25)
 		})),

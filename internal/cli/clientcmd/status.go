@@ -24,10 +24,10 @@ func newStatus(env *command.Env) *cobra.Command {
 		Short: "Show in one line whether everything is healthy",
 		Long: "Status counts the probes of a running agent by their states, and names the first that\n" +
 			"fails. A paused probe counts as paused only, and one in a maintenance window as\n" +
-			"maintenance. It also counts containers that do not stay\n" +
-			"up, plugins that do not run, and the problems of the agent in /readyz: a refused file, a\n" +
-			"source of targets that cannot be refreshed, or a problem of its host. Plugins and\n" +
-			"problems of the agent are included with names, -n and -l, too.\n\n" + probeNames + "\n\n" +
+			"maintenance only. It also counts containers that do not stay up, plugins that do not\n" +
+			"run, and the problems of the agent in /readyz: a refused file, a source of targets that\n" +
+			"cannot be refreshed, or a problem of its host. Plugins and problems of the agent are\n" +
+			"included with names, -n and -l, too.\n\n" + probeNames + "\n\n" +
 			"Exit code 0 if nothing fails, 1 if something fails or a name is not found, 3 if the agent\ndoes not respond, 64 wrong usage.",
 		Example:           "  prober status\n  prober status -n shop || page-someone\n  prober status 'shop-*' -l tier=web",
 		Args:              cobra.ArbitraryArgs,

@@ -61,7 +61,7 @@ func newStart(env *command.Env, agent *remote.Flags) *cobra.Command {
 			return ask(cmd, env, agent, func(ctx context.Context, c *client.Client) error { return s.run(ctx, env, c) })
 		},
 	}
-	c.Flags().DurationVar(&s.length, "for", 0, "how long the window lasts, such as 2h")
+	c.Flags().DurationVar(&s.length, "for", time.Hour, "how long the window lasts")
 	c.Flags().StringVar(&s.from, "from", "", "when it begins, such as 2026-12-24T22:00 in the zone of this host, or 2026-12-24T22:00:00Z (default: now)")
 	c.Flags().StringVar(&s.asked.Reason, "reason", "", "reason for the window, shown with its probes")
 	c.Flags().StringVar(&s.asked.Name, "name", "", "name of the window (default: chosen by the agent)")
@@ -79,9 +79,9 @@ func (s *start) check(now time.Time) error {
 	case s.all && selected:
 		return command.Usage("", "--all cannot be combined with TARGET, --namespace and --selector")
 	case !s.all && !selected:
-		return command.Usage("", "give a TARGET, --namespace, --selector or --all")
+		return command.Usage("prober maintenance start --all selects all probes", "give a TARGET, --namespace, --selector or --all")
 	case s.length < time.Second:
-		return command.Usage("", "--for is required, and must be at least 1s")
+		return command.Usage("", "--for %v: must be at least 1s", s.length)
 	}
 	s.asked.For = s.length.String()
 	if s.from == "" {
