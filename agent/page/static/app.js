@@ -4,6 +4,7 @@
 //   overview.js, probes.js, probe.js, pods.js, lists.js, availability.js   the views
 //   checks.js, past.js    parts of the page of a probe
 //   grid.js, draw.js, dom.js, text.js   tables, charts, nodes and texts
+//   hold.js, match.js     lists that hold still, and what a search finds
 //   api.js                requests and the token
 //
 // A view is a function that takes its route, and returns a title, a node, and callbacks for changes and for
