@@ -5,6 +5,7 @@
 //   incidents.js          part of the overview
 //   checks.js, past.js    parts of the page of a probe
 //   grid.js, draw.js, dom.js, text.js   tables, charts, nodes and texts
+//   hold.js, match.js     lists that hold still, and what a search finds
 //   api.js                requests and the token
 //
 // A view is a function that takes its route, and returns a title, a node, and callbacks for changes and for
@@ -236,19 +237,25 @@ byId("help").addEventListener("click", showKeys);
 byId("skip").addEventListener("click", (e) => { e.preventDefault(); main.focus(); }); // a link would change the hash, and so the view
 const GO = { o: "", p: "probes", d: "pods", t: "targets", l: "plugins", e: "events", a: "availability", w: "wall" };
 let going = 0;
+let seeking = false; // "/" is down: its own character is not for the search field
+function seek() {
+  seeking = false;
+  /** @type {HTMLInputElement | null} */ (main.querySelector("input[type=search]"))?.focus();
+}
+addEventListener("keyup", () => { if (seeking) seek(); });
 addEventListener("keydown", (e) => {
+  if (seeking && e.key !== "/") return seek();
   const typing = e.target instanceof HTMLElement && e.target.matches("input, select, textarea");
   if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
   if (e.key === "Escape" && typing) return void (/** @type {HTMLElement} */ (e.target).blur());
   if (typing) return;
   if (e.key === "/") {
     e.preventDefault();
-    const search = /** @type {HTMLInputElement | null} */ (main.querySelector("input[type=search]"));
-    if (search) search.focus();
-    else {
+    if (!main.querySelector("input[type=search]")) {
       location.hash = "#/probes";
-      setTimeout(() => /** @type {HTMLInputElement | null} */ (main.querySelector("input[type=search]"))?.focus(), 50);
+      route(); // at once, as what is typed next is for the field
     }
+    seeking = true;
   } else if (e.key === "?") showKeys();
   else if (e.key === "g") going = Date.now();
   else if (Date.now() - going < 1500 && Object.hasOwn(GO, e.key)) {
