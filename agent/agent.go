@@ -292,8 +292,8 @@ func (a *Agent) openPauses() {
 
 // setNetworks makes probes use the network namespaces and the guard of the source, if it has them.
 func (a *Agent) setNetworks() {
-	if a.source.NetworkOf != nil || a.source.Guard != nil {
-		a.handlers.SetNetworks(a.source.NetworkOf, a.source.Guard)
+	if a.source.NetworkOf != nil || a.source.Guard != nil || a.source.OwnName != nil {
+		a.handlers.SetNetworks(a.source.NetworkOf, a.source.Guard, a.source.OwnName)
 	}
 }
 

@@ -190,6 +190,7 @@ func TestPodSourceIsValidated(t *testing.T) {
 		"node":          {func(s *pods.Source) { s.NodeCounts = nodeCounts }, "requires a Guard"},
 		"guarded node":  {func(s *pods.Source) { s.NodeCounts, s.Guard = nodeCounts, everywhere }, ""},
 		"smallest":      {func(*pods.Source) {}, ""},
+		"named node":    {func(s *pods.Source) { s.NodeCounts, s.Guard = nodeCounts, everywhere; s.OwnName = func(string, string) bool { return true } }, "cannot have OwnName"},
 		"guard, no net": {func(s *pods.Source) { s.Guard = everywhere }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,6 +76,9 @@ type Source struct {
 	// Every handler calls it right before it connects. WebAssembly plugins do not call it for connections that a
 	// grant allows. For plugins that are programs, it checks the target in their request. It must not block.
 	Guard func(podUID string, to netns.To) error
+	// OwnName reports whether a file of the agent's operator lists a pod as a target with host, a name. The name may
+	// then lead to a loopback address. It must not block. A node of a cluster cannot have it. Nil means never.
+	OwnName func(podUID, host string) bool
 	// NodeCounts returns the counts of a node of a cluster, for the metrics. Each scrape calls it, so it
 	// must not block. A source with NodeCounts requires Guard, because others than the agent's operator
 	// write the pods of a cluster.
@@ -89,6 +92,8 @@ func (s *Source) Validate() error {
 		return errors.New("source of pods: Status, Start, Stop, Pods and Watch are required")
 	case s.NodeCounts != nil && s.Guard == nil:
 		return errors.New("source of pods: a node of a cluster (NodeCounts) requires a Guard: other people choose the targets of its probes")
+	case s.NodeCounts != nil && s.OwnName != nil:
+		return errors.New("source of pods: a node of a cluster (NodeCounts) cannot have OwnName: other people name the targets of its probes")
 	}
 	return nil
 }

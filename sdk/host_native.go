@@ -12,8 +12,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/certificates"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -176,7 +178,7 @@ func (h Host) handshake(ctx context.Context, conn net.Conn, config *tls.Config) 
 	}
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, err
+		return nil, certificates.Explain(err, time.Now())
 	}
 	return secured, nil
 }
@@ -203,7 +205,7 @@ func Inspect(conn net.Conn) (ConnInfo, error) {
 	if secured, ok := conn.(interface{ ConnectionState() tls.ConnectionState }); ok {
 		info.Network = "tls"
 		state := secured.ConnectionState()
-		info.Peer = abi.TLSInfoOf(&state)
+		info.Peer = abi.TLSInfoOf(&state, time.Now())
 	}
 	return info, nil
 }

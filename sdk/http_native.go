@@ -140,7 +140,7 @@ func (x *exchange) response(resp *http.Response) *HTTPResponse {
 		h.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
 	}
 	if resp.TLS != nil {
-		h.Peer = abi.TLSInfoOf(resp.TLS)
+		h.Peer = abi.TLSInfoOf(resp.TLS, time.Now())
 	}
 	return newHTTPResponse(*h, &httpBody{resp.Body, &x.transport})
 }

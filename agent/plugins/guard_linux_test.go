@@ -41,7 +41,7 @@ func TestGuardOfEveryHandlerInNamespaceOfPod(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/refuses=%t", kind.name, refuses), func(t *testing.T) {
 				guard := &countingGuard{refuse: func(to netns.To) bool { return refuses && to.Host != "" }}
 				s := newSet(t, nil)
-				s.SetNetworks(func(string) (string, bool) { return path, true }, guard.check)
+				s.SetNetworks(func(string) (string, bool) { return path, true }, guard.check, nil)
 				target := probe.Target{Host: "127.0.0.1", Port: kind.port}
 				h, err := s.Prepare(kind.handler, []byte(kind.config), target)
 				if err != nil {
@@ -106,7 +106,7 @@ func TestGuardOfEveryHandler(t *testing.T) {
 				t.Run(fmt.Sprintf("%s of %s/refuses=%t", c.name, handler, refuses), func(t *testing.T) {
 					guard := &countingGuard{refuse: func(to netns.To) bool { return refuses && c.refuse(to) }}
 					s := newSet(t, nil)
-					s.SetNetworks(func(string) (string, bool) { return "", false }, guard.check)
+					s.SetNetworks(func(string) (string, bool) { return "", false }, guard.check, nil)
 					config := map[string]string{"expect": `{"queryResponse":[{"expect":"x"}]}`}[handler]
 					if config == "" {
 						config = "{}"

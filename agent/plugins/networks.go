@@ -14,6 +14,7 @@ import (
 type networks struct {
 	pathOf func(podUID string) (path string, ok bool) // see pods.Source
 	guard  func(podUID string, to netns.To) error     // see pods.Source; nil: no guard
+	own    func(podUID, host string) bool             // OwnName of pods.Source; nil: no names
 
 	mu   sync.Mutex
 	open map[string]*shared // by path
@@ -27,13 +28,13 @@ type shared struct {
 
 // SetNetworks sets the network namespaces and the guard for the attempts of pods. pathOf returns the path of
 // a pod's namespace, see NetworkOf of pods.Source; nil: all pods use the network of the agent. guard limits
-// the destinations of a pod's attempts, see Guard of pods.Source; nil: no limits. SetNetworks must be called
-// before the first probe begins.
-func (s *Set) SetNetworks(pathOf func(podUID string) (path string, ok bool), guard func(podUID string, to netns.To) error) {
+// the destinations of a pod's attempts, see Guard of pods.Source; nil: no limits. ownName is OwnName of
+// pods.Source; nil: never. SetNetworks must be called before the first probe begins.
+func (s *Set) SetNetworks(pathOf func(podUID string) (path string, ok bool), guard func(podUID string, to netns.To) error, ownName func(podUID, host string) bool) {
 	if pathOf == nil {
 		pathOf = func(string) (string, bool) { return "", false }
 	}
-	s.networks.Store(&networks{pathOf: pathOf, guard: guard, open: make(map[string]*shared)})
+	s.networks.Store(&networks{pathOf: pathOf, guard: guard, own: ownName, open: make(map[string]*shared)})
 }
 
 // inNetwork returns a handler for one probe that makes the attempts of h in the namespace of the probe's pod.
@@ -70,6 +71,9 @@ func (p *networkHandler) Probe(ctx context.Context, req probe.Request) (probe.Ou
 	}
 	if guard, uid := p.networks.guard, req.Pod.UID; guard != nil {
 		ctx = netns.WithGuard(ctx, func(to netns.To) error { return guard(uid, to) })
+	}
+	if own, uid := p.networks.own, req.Pod.UID; own != nil {
+		ctx = netns.WithOwnNames(ctx, func(host string) bool { return own(uid, host) })
 	}
 	path, ok := p.networks.pathOf(req.Pod.UID)
 	if !ok {

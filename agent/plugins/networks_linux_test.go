@@ -187,7 +187,7 @@ func newSet(t *testing.T, pathOf func(uid string) (path string, ok bool)) *plugi
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	if pathOf != nil {
-		s.SetNetworks(pathOf, nil)
+		s.SetNetworks(pathOf, nil, nil)
 	}
 	return s
 }
@@ -460,7 +460,7 @@ func BenchmarkInNetwork(b *testing.B) {
 			}
 			defer s.Close()
 			if c.of != nil {
-				s.SetNetworks(c.of, nil)
+				s.SetNetworks(c.of, nil, nil)
 			}
 			h, err := s.Prepare("exec", []byte(`{"command":["true"]}`), probe.Target{})
 			if err != nil {

@@ -48,6 +48,23 @@ func WithGuard(ctx context.Context, guard Guard) context.Context {
 	return &guarded{ctx, guard}
 }
 
+// ownNamesKey is the key of the names in the context, see WithOwnNames.
+type ownNamesKey struct{}
+
+// WithOwnNames returns a context whose attempts may reach a loopback address by the name of their target, if
+// named returns true for it. It is for targets that the operator of the program names, never for targets of other
+// people. named must be safe for concurrent use.
+func WithOwnNames(ctx context.Context, named func(host string) bool) context.Context {
+	return context.WithValue(ctx, ownNamesKey{}, named)
+}
+
+// MayBeLoopback reports whether host, the name of a target, may lead to a loopback address. It is false for a
+// context without [WithOwnNames].
+func MayBeLoopback(ctx context.Context, host string) bool {
+	named, _ := ctx.Value(ownNamesKey{}).(func(host string) bool)
+	return named != nil && named(host)
+}
+
 // Inherit returns ctx with the namespace or the guard of the context from. It is for libraries that dial with
 // their own contexts.
 func Inherit(ctx, from context.Context) context.Context {

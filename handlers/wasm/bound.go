@@ -120,7 +120,7 @@ func (b *bound) cutOff(c *call, err error, start time.Time) (probe.Outcome, erro
 		}
 	}
 	out, err := b.ended(err, c.Request(), start)
-	c.Explain(&out)
+	c.Explain(&out, b.plugin.host.since(start))
 	return out, err
 }
 

@@ -219,8 +219,8 @@ func TestIPFamilyAndSourceAddress(t *testing.T) {
 		{"both.test", "", "", "10.0.0.4:80 [fd00::6]:80"},
 		{"both.test", "4", "", "10.0.0.4:80"},
 		{"both.test", "6", "", "[fd00::6]:80"},
-		{"both.test", "4,6", "", "10.0.0.4:80"},
-		{"both.test", "6,4", "", "[fd00::6]:80"},
+		{"both.test", "4,6", "", "10.0.0.4:80 [fd00::6]:80"},
+		{"both.test", "6,4", "", "[fd00::6]:80 10.0.0.4:80"},
 		{"four.test", "6,4", "", "10.0.0.4:80"},
 		{"four.test", "6", "", ""},
 		{"both.test", "", "fd00::1", "fd00::1>[fd00::6]:80"},
@@ -293,7 +293,7 @@ func TestCredentialsAreGivenByName(t *testing.T) {
 		denied     uint64
 	}{
 		{"client", "1", 0},
-		{"", "http: tls: failed to verify certificate: x509: certificate signed by unknown authority", 0},
+		{"", `http: tls: failed to verify certificate: x509: certificate signed by unknown authority: self-signed certificate "O=Acme Co"`, 0},
 		{"broken", `http: tls: credentials "broken": the key is not that of the certificate`, 0},
 		{"another", `http: tls: credentials "another": the operator has not allowed this plugin to use them`, 1},
 	} {

@@ -9,7 +9,9 @@ import "time"
 //	 "tls": {"version": "TLS 1.3", "cipher": "TLS_AES_128_GCM_SHA256", "alpn": "h2", "serverName": "db",
 //	         "peer": [{"subject": "CN=db", "issuer": "CN=ca", "notBefore": 1700000000, "notAfter": 1800000000,
 //	                   "sans": ["db.internal", "10.0.0.7"], "sha256": "ab12…", "serial": "0a1b"}],
-//	         "chainNotAfter": 1800000000}}
+//	         "chainNotAfter": 1800000000,
+//	         "chainEndsAt": 1800000000, "chainEnd": "certificate \"CN=db\" ends in 4 days",
+//	         "leafEnd": "certificate \"CN=db\" ends in 4 days"}}
 //
 // Timings are in seconds, and dates in seconds since 1970. tls is absent without TLS. peer
 // begins with the server's own certificate. chainNotAfter is the latest expiry of a verified chain, or 0 if
@@ -26,6 +28,12 @@ type TLSInfo struct {
 	Version, Cipher, ALPN, ServerName string
 	Certificates                      []Certificate
 	ChainNotAfter                     int64 // seconds since 1970
+	// ChainEndsAt is the end of the first certificate to end of the verified chain that lasts longest, in seconds since
+	// 1970. If nothing was verified, the chain is the one of the certificates that the server sent.
+	ChainEndsAt int64
+	// ChainEnd and LeafEnd name that certificate and the server's own for people, with their ends relative to the
+	// handshake.
+	ChainEnd, LeafEnd string
 }
 
 // Certificate is a certificate of the peer's chain.
@@ -52,6 +60,7 @@ func (i *TLSInfo) fields() []field {
 	return []field{
 		{"version", &i.Version}, {"cipher", &i.Cipher}, {"alpn", &i.ALPN}, {"serverName", &i.ServerName},
 		{"peer", listOf(&i.Certificates, 0, (*Certificate).fields)}, {"chainNotAfter", &i.ChainNotAfter},
+		{"chainEndsAt", &i.ChainEndsAt}, {"chainEnd", &i.ChainEnd}, {"leafEnd", &i.LeafEnd},
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"encoding/hex"
 	"slices"
 	"time"
+
+	"github.com/daeace23/prober/internal/certificates"
 )
 
 // TLSInfoOf describes a handshake that the host made. Guests do not link it, because crypto/tls is many
-// times their size.
-func TLSInfoOf(state *tls.ConnectionState) *TLSInfo {
+// times their size. now is the time of the handshake.
+func TLSInfoOf(state *tls.ConnectionState, now time.Time) *TLSInfo {
 	info := &TLSInfo{
 		Version:    tls.VersionName(state.Version),
 		Cipher:     tls.CipherSuiteName(state.CipherSuite),
@@ -24,6 +26,10 @@ func TLSInfoOf(state *tls.ConnectionState) *TLSInfo {
 		info.Certificates = append(info.Certificates, certificateOf(cert))
 	}
 	info.ChainNotAfter = chainNotAfter(state.VerifiedChains)
+	chain, leaf := certificates.Ends(state, now)
+	if chain.Text != "" {
+		info.ChainEndsAt, info.ChainEnd, info.LeafEnd = chain.NotAfter.Unix(), chain.Text, leaf.Text
+	}
 	return info
 }
 

@@ -35,6 +35,8 @@ type Generator interface {
 	Targets() pods.Targets
 	// CheckTarget is the Guard of a [pods.Source]. It allows all targets for pods that are not generated.
 	CheckTarget(podUID string, to netns.To) error
+	// OwnName is the OwnName of a [pods.Source]. It is false for pods that are not generated.
+	OwnName(podUID, host string) bool
 }
 
 // PodSource runs the pods of manifests, and applies the manifests again when they change. It is
@@ -82,7 +84,7 @@ func (s *PodSource) ForAgent() pods.Source {
 		Reload: s.Reload, RunInContainer: s.RunInContainer, RestartGrace: RestartGrace, Saving: s.Saving, Targets: s.Targets,
 	}
 	if s.generator != nil {
-		source.Guard = s.generator.CheckTarget
+		source.Guard, source.OwnName = s.generator.CheckTarget, s.generator.OwnName
 	}
 	return source
 }

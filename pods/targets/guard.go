@@ -3,6 +3,7 @@ package targets
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,6 +28,17 @@ func (s *Source) CheckTarget(podUID string, to netns.To) error {
 		return nil
 	}
 	return fmt.Errorf("%s is a link-local or metadata address, which only prober.yaml and the files of a group may list, as an address", to.Addr)
+}
+
+// OwnName is the OwnName of a [pods.Source]: it reports whether prober.yaml or a file of a group lists the target with
+// host as its name. Services, name servers and commands that list targets must not lead the agent to its own host.
+func (s *Source) OwnName(podUID, host string) bool {
+	l := s.latest.Load()
+	if l == nil {
+		return false
+	}
+	t := l.result.probed[types.UID(podUID)]
+	return t != nil && t.inFile && host != "" && strings.EqualFold(t.at.Host, host)
 }
 
 // listsAddr reports whether prober.yaml or a file lists the target with addr as its address.

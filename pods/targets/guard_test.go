@@ -10,6 +10,38 @@ import (
 	"github.com/daeace23/prober/handlers/netns"
 )
 
+// Only a name that prober.yaml or a file lists may lead to the agent's own host.
+func TestOwnName(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`[{"targets": ["shop.example:80"]}]`))
+	}))
+	defer server.Close()
+	r := newRig(t, `modules: [{name: tcp, probe: {tcpSocket: {}}}]
+targets:
+- {name: http, module: tcp, http: [{url: "`+server.URL+`"}]}
+- {name: file, module: tcp, file: [list.json]}
+- {name: static, module: tcp, static: ["shop.example:80"]}
+`)
+	r.write("list.json", `[{"targets": ["shop.example:80"]}]`)
+	all := r.generate()
+	for pod, own := range map[string]bool{"http-shop-example-80": false, "file-shop-example-80": true, "static-shop-example-80": true} {
+		d := all[pod]
+		if d == nil {
+			t.Fatalf("no pod %s", pod)
+		}
+		uid := string(d.Pod().UID)
+		if got := r.source.OwnName(uid, "shop.example"); got != own {
+			t.Errorf("%s: got %v", pod, got)
+		}
+		if r.source.OwnName(uid, "other.example") || r.source.OwnName(uid, "") {
+			t.Errorf("%s: another name is its own", pod)
+		}
+	}
+	if r.source.OwnName("of a manifest", "shop.example") {
+		t.Error("a pod that is not a target has an own name")
+	}
+}
+
 // A service, a command or a host name cannot lead the agent to the metadata service of its host.
 func TestTargetsDoNotLeadToMetadata(t *testing.T) {
 	const metadata, mapped, link, public = "169.254.169.254", "64:ff9b::a9fe:a9fe", "fe80::1", "192.0.2.1"

@@ -46,22 +46,21 @@ fn is_name(name: &str) -> bool {
     !name.contains([':', '/', '@'].as_slice()) && name.parse::<std::net::IpAddr>().is_err()
 }
 
-/// Fails or warns if a certificate of the peer ends too soon, by the field certificateAge.
+/// Fails or warns if the certificates of the peer end too soon, by the field certificateAge. The host says which
+/// certificate counts, and names it.
 pub fn check_age(findings: &mut Findings, config: &Config, tls: &str) -> Result<()> {
     let limits = Config(config.get("certificateAge").unwrap_or("{}"));
-    let certificates = json::lookup(tls, "peer").map(json::items).unwrap_or_default();
-    let end = match earliest_end(&certificates) {
-        Some(end) => Duration::from_secs_f64(end.max(0.0)),
+    let (at, name_of) = if limits.text("certificates") == "leaf" { ("peer.0.notAfter", "leafEnd") } else { ("chainEndsAt", "chainEnd") };
+    let end = match json::lookup(tls, at).and_then(|t| t.parse().ok()) {
+        Some(end) => Duration::from_secs(end),
         None => return Ok(()),
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let left = end.checked_sub(now).unwrap_or_default();
-    let hours = left.as_secs() / 3600;
-    let age = if hours >= 48 { format!("{} days", hours / 24) } else { format!("{} hours", hours) };
     for (name, fails) in [("fail", true), ("warn", false)] {
         match limits.duration(name)? {
             Some(least) if left < least => {
-                let why = format!("a certificate ends in {}, less than {}", age, limits.text(name));
+                let why = format!("{}, less than {}", text(tls, name_of), limits.text(name));
                 if fails {
                     findings.fail_for("tls", why);
                 } else {

@@ -64,7 +64,7 @@ fn probe(request: &Request) -> Result {
     let question = question(&config)?;
     let mut findings = Findings::default();
     let start = Instant::now();
-    let response = exchange(request, &config, &Budget::of(&config)?, &question, &mut findings);
+    let (connected, response) = exchange(request, &config, &Budget::of(&config)?, &question, &mut findings);
     let took = start.elapsed();
     match &response {
         Ok(response) => check(&mut findings, &config, &rules, response),
@@ -72,7 +72,11 @@ fn probe(request: &Request) -> Result {
             for name in ["dns_answer_rrs", "dns_authority_rrs", "dns_additional_rrs", "dns_query_succeeded"] {
                 findings.metric(name, "", 0.0);
             }
-            findings.fail(e.to_string());
+            match e.kind() {
+                io::ErrorKind::TimedOut => findings.fail_for("deadline", e.to_string()),
+                io::ErrorKind::InvalidData if connected => findings.fail_for("body", e.to_string()),
+                _ => findings.fail(e.to_string()),
+            }
         }
     }
     common::check_latency(&mut findings, &config, took)?;
@@ -80,9 +84,8 @@ fn probe(request: &Request) -> Result {
     Ok(findings.outcome(format!("{}, {} records in {} ms", code, records, took.as_millis())))
 }
 
-/// Connects to the target, over TLS if the config asks for it.
-fn dial(config: &Config, budget: &Budget) -> io::Result<Conn> {
-    let protocol = config.text("transportProtocol");
+/// Connects to the target over udp or tcp, with TLS if the config asks for it.
+fn dial(protocol: &str, config: &Config, budget: &Budget) -> io::Result<Conn> {
     let mut url = format!("{}://?ipFamily={}", protocol, ip_family(config));
     let source = config.text("sourceIpAddress");
     if !source.is_empty() {
@@ -95,11 +98,12 @@ fn dial(config: &Config, budget: &Budget) -> io::Result<Conn> {
     Ok(conn)
 }
 
-/// Asks the question, and adds the metrics of the connection.
-fn exchange(request: &Request, config: &Config, budget: &Budget, question: &Question, findings: &mut Findings) -> io::Result<Response> {
+/// Asks the question, and adds the metrics of the connection. It also returns whether there was one.
+fn exchange(request: &Request, config: &Config, budget: &Budget, question: &Question, findings: &mut Findings) -> (bool, io::Result<Response>) {
     let start = Instant::now();
-    let conn = dial(config, budget);
-    let connected = start.elapsed();
+    let protocol = config.text("transportProtocol");
+    let conn = dial(&protocol, config, budget);
+    let (connected, took) = (conn.is_ok(), start.elapsed());
     let info = conn.as_ref().ok().and_then(|c| c.info().ok()).unwrap_or_default();
     let resolved: f64 = json::lookup(&info, "timings.dns").and_then(|n| n.parse().ok()).unwrap_or_default();
     match json::lookup(&info, "remote") {
@@ -113,31 +117,46 @@ fn exchange(request: &Request, config: &Config, budget: &Budget, question: &Ques
         let _ = common::tls::check_age(findings, config, tls);
     }
     let asked = Instant::now();
-    let response = conn.and_then(|conn| match config.text("transportProtocol").as_str() {
-        "udp" => over_udp(conn, budget, question),
+    let response = conn.and_then(|conn| match protocol.as_str() {
+        "udp" => over_udp(conn, budget, question).and_then(|response| response.map_or_else(|| again(config, budget, question), Ok)),
         _ => over_tcp(conn, budget, question),
     });
-    let connect = (connected.as_secs_f64() - resolved).max(0.0);
+    let connect = (took.as_secs_f64() - resolved).max(0.0);
     for (phase, took) in [("resolve", resolved), ("connect", connect), ("request", asked.elapsed().as_secs_f64())] {
         findings.labelled("dns_duration_seconds", "s", took, &[("phase", phase)]);
     }
-    response
+    (connected, response)
 }
 
-/// Asks over UDP, and again if no answer comes. Answers to other questions are left alone.
-fn over_udp(mut conn: Conn, budget: &Budget, question: &Question) -> io::Result<Response> {
+/// Asks over TCP, because the answer over UDP was truncated.
+fn again(config: &Config, budget: &Budget, question: &Question) -> io::Result<Response> {
+    prober::progress("the answer over UDP is truncated, and over TCP no answer came");
+    let response = dial("tcp", config, budget).and_then(|conn| over_tcp(conn, budget, question));
+    response.map_err(|e| io::Error::new(e.kind(), format!("the answer over UDP is truncated, and over TCP: {}", e)))
+}
+
+/// Asks over UDP, and again if no answer comes. Answers to other questions are counted and ignored. It returns
+/// None if the answer is truncated.
+fn over_udp(mut conn: Conn, budget: &Budget, question: &Question) -> io::Result<Option<Response>> {
     let mut buf = vec![0; 64 << 10];
+    let mut ignored = String::new();
+    let mut count = 0;
     loop {
         conn.write_all(&question.bytes)?;
         let asked = Instant::now();
         while let Some(left) = AGAIN_AFTER.checked_sub(asked.elapsed()).filter(|t| t.as_millis() > 0) {
             if budget.is_over() {
-                return Err(timed_out());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("timed out without an answer{}", ignored)));
             }
             conn.set_timeout(Some(budget.left().map_or(left, |most| left.min(most))));
             match conn.read(&mut buf) {
-                Ok(n) if question.is_answered_by(&buf[..n]) => return message::parse(&buf[..n]),
-                Ok(_) => {}
+                Ok(n) if question.is_answered_by(&buf[..n]) && message::is_truncated(&buf[..n]) => return Ok(None),
+                Ok(n) if question.is_answered_by(&buf[..n]) => return message::parse(&buf[..n]).map(Some),
+                Ok(_) => {
+                    count += 1;
+                    ignored = format!("; ignored datagrams that do not answer the question: {}", count);
+                    prober::progress(&format!("no answer{}", ignored));
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e),
             }
@@ -161,6 +180,9 @@ fn over_tcp(mut conn: Conn, budget: &Budget, question: &Question) -> io::Result<
     conn.read_exact(&mut answer).map_err(late)?;
     if !question.is_answered_by(&answer) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is to another question"));
+    }
+    if message::is_truncated(&answer) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer over TCP is truncated"));
     }
     message::parse(&answer)
 }

@@ -79,6 +79,11 @@ pub struct Record {
     pub serial: Option<u32>,
 }
 
+/// Reports whether a message, which has a header, lacks records for which there was no room.
+pub fn is_truncated(message: &[u8]) -> bool {
+    message[2] & 2 != 0
+}
+
 /// Reads a message.
 pub fn parse(message: &[u8]) -> Result<Response> {
     let mut reader = Reader { message, at: 4 };

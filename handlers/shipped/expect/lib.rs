@@ -57,12 +57,12 @@ fn probe(request: &Request) -> Result {
             return Ok(findings.outcome(String::new()));
         }
     };
-    let mut talk = Talk { config: &config, budget, findings, conn, buf: Vec::new(), last: String::new(), failed_regex: false };
+    let mut talk = Talk { config: &config, budget, findings, conn, buf: Vec::new(), last: String::new(), place: String::new(), reason: "" };
     if let Err(why) = talk.carry_out(&steps) {
-        if talk.failed_regex {
-            talk.findings.fail_for("body", why);
-        } else {
-            talk.findings.fail(why);
+        let why = talk.place.clone() + &why;
+        match talk.reason {
+            "" => talk.findings.fail(why),
+            reason => talk.findings.fail_for(reason, why),
         }
     }
     talk.report()?;
@@ -97,14 +97,18 @@ struct Talk<'a> {
     conn: Conn,
     buf: Vec<u8>, // read, and not yet part of a line
     last: String, // line that matched
-    failed_regex: bool,
+    place: String, // the step, for messages; "" if it is the only one
+    reason: &'static str, // of the failure; "" if the host knows it
 }
 
 impl Talk<'_> {
     /// Carries out all steps, or returns why one failed.
     fn carry_out(&mut self, steps: &[Step]) -> std::result::Result<(), String> {
         for (i, step) in steps.iter().enumerate() {
-            self.step(step).map_err(|why| if steps.len() > 1 { format!("step {}: {}", i + 1, why) } else { why })?;
+            if steps.len() > 1 {
+                self.place = format!("step {}: ", i + 1);
+            }
+            self.step(step)?;
         }
         Ok(())
     }
@@ -122,6 +126,7 @@ impl Talk<'_> {
                 self.findings.labelled("expect_info", "", 1.0, &labels);
             }
             self.last = line;
+            prober::progress("");
         }
         if !send.is_empty() {
             self.conn.set_timeout(self.budget.left());
@@ -134,9 +139,12 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Returns the first line that matches.
+    /// Returns the first line that matches. Meanwhile it tells the host what has come instead.
     fn expect(&mut self, expect: &Regexp) -> std::result::Result<String, String> {
-        let mut seen = None;
+        let mut heard = String::new();
+        if !self.last.is_empty() {
+            prober::progress(&format!("{}nothing came after {:?} that matches {:?}", self.place, shorten(&self.last, 80), expect.text));
+        }
         loop {
             match self.line() {
                 Ok(Some(line)) => {
@@ -144,43 +152,83 @@ impl Talk<'_> {
                     if expect.matches(&text) {
                         return Ok(text);
                     }
-                    seen = Some(text);
+                    heard = text;
                 }
                 Ok(None) => {
-                    self.failed_regex = true;
-                    return Err(match seen {
-                        Some(text) => format!("the peer ended without {:?}; its last line was {:?}", expect.text, shorten(&text, 80)),
-                        None => format!("the peer ended without {:?}", expect.text),
-                    });
+                    let more = self.more();
+                    match more {
+                        Ok(true) => {}
+                        Ok(false) if self.buf.is_empty() => {
+                            self.reason = "body";
+                            return Err(if heard.is_empty() {
+                                format!("the peer ended without {:?}", expect.text)
+                            } else {
+                                format!("the peer ended without {:?}; its last line was {:?}", expect.text, shorten(&heard, 80))
+                            });
+                        }
+                        Ok(false) => self.buf.push(b'\n'),
+                        Err(e) => return Err(self.broken(expect, &heard, &e)),
+                    }
                 }
-                Err(e) => return Err(format!("waiting for {:?}: {}", expect.text, e)),
+                Err(e) => return Err(self.broken(expect, &heard, &e)),
+            }
+            if let Some(why) = self.mismatch(expect, &heard) {
+                prober::progress(&format!("{}{}", self.place, why));
             }
         }
     }
 
-    /// Returns the next line without its end; None at the end of the connection.
+    /// Returns that no line matches, with the last one, or None if nothing has come.
+    fn mismatch(&self, expect: &Regexp, heard: &str) -> Option<String> {
+        let unfinished = lossy(&self.buf[..self.buf.len().min(400)]).into_owned();
+        let last = if unfinished.trim().is_empty() { heard } else { &unfinished };
+        match last.is_empty() {
+            true => None,
+            false => Some(format!("no line matches {:?}; the last line was {:?}", expect.text, shorten(last, 80))),
+        }
+    }
+
+    /// Returns why a read failed while a line was expected.
+    fn broken(&mut self, expect: &Regexp, heard: &str, e: &std::io::Error) -> String {
+        if self.budget.is_over() {
+            self.reason = "deadline";
+        }
+        match self.mismatch(expect, heard) {
+            Some(why) if self.budget.is_over() => format!("{}; the timeout of {} has passed", why, self.config.text("timeout")),
+            Some(why) => format!("{}: {}", why, e),
+            None => format!("waiting for {:?}: {}", expect.text, e),
+        }
+    }
+
+    /// Returns the next line without its end, or None if it has not come.
     fn line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+        if let Some(end) = self.buf.iter().position(|b| *b == b'\n') {
+            let mut line: Vec<u8> = self.buf.drain(..=end).collect();
+            line.pop();
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+            return Ok(Some(line));
+        }
+        if self.buf.len() >= MAX_LINE {
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("a line of more than {} bytes", MAX_LINE)));
+        }
+        Ok(None)
+    }
+
+    /// Reads more of a line. It returns false at the end of the connection.
+    fn more(&mut self) -> std::io::Result<bool> {
         let mut chunk = [0; 4096];
         loop {
-            if let Some(end) = self.buf.iter().position(|b| *b == b'\n') {
-                let mut line: Vec<u8> = self.buf.drain(..=end).collect();
-                line.pop();
-                if line.last() == Some(&b'\r') {
-                    line.pop();
-                }
-                return Ok(Some(line));
-            }
-            if self.buf.len() >= MAX_LINE {
-                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("a line of more than {} bytes", MAX_LINE)));
-            }
             if self.budget.is_over() {
                 return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "timed out"));
             }
             self.conn.set_timeout(self.budget.left());
             match self.conn.read(&mut chunk) {
-                Ok(0) if self.buf.is_empty() => return Ok(None),
-                Ok(0) => return Ok(Some(std::mem::take(&mut self.buf))),
-                Ok(n) => self.buf.extend_from_slice(&chunk[..n]),
+                Ok(n) => {
+                    self.buf.extend_from_slice(&chunk[..n]);
+                    return Ok(n > 0);
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {} // the time is over
                 Err(e) => return Err(e),
             }
@@ -197,7 +245,7 @@ impl Talk<'_> {
             common::tls::metrics(&mut self.findings, tls);
             common::tls::check_age(&mut self.findings, self.config, tls)?;
         }
-        self.findings.metric("failed_due_to_regex", "", f64::from(u8::from(self.failed_regex)));
+        self.findings.metric("failed_due_to_regex", "", f64::from(u8::from(self.reason == "body")));
         Ok(())
     }
 }

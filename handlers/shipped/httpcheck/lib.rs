@@ -208,7 +208,17 @@ impl Exchange<'_> {
         }
         let valid: Vec<&str> = self.config.get("validStatusCodes").map(json::items).unwrap_or_default();
         let want = if valid.is_empty() { "2xx".into() } else { valid.join(" or ") };
-        self.findings.fail_for("http_status", format!("HTTP status {}, want {}", self.response.status(), want));
+        let why = format!("HTTP status {}, want {}{}", self.response.status(), want, self.after_redirects());
+        self.findings.fail_for("http_status", why);
+    }
+
+    /// Returns from where the response came, if redirects led there. Queries can have tokens and are left out.
+    fn after_redirects(&self) -> String {
+        let url = self.head("url").map(json::text).unwrap_or_default();
+        match self.number("redirects") as u32 {
+            0 => String::new(),
+            n => format!(", after redirect {} to {}", n, shorten(url.split(['?', '#'].as_slice()).next().unwrap_or_default(), 200)),
+        }
     }
 
     /// Reports whether the response is a redirect that was not followed. blackbox_exporter has closed

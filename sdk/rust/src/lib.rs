@@ -241,6 +241,12 @@ pub fn log(level: Level, text: impl fmt::Display) {
     }
 }
 
+/// Sets the message of an attempt that reaches its deadline, such as what the probe waits for. An outcome replaces
+/// it, and "" removes it.
+pub fn progress(text: &str) {
+    unsafe { host::message(text.as_ptr(), text.len()) }
+}
+
 /// Returns the remaining time, or None without a deadline.
 pub fn deadline() -> Option<Duration> {
     match unsafe { host::deadline_ms() } {

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -12,12 +13,17 @@ import (
 )
 
 // Denied is the error for a dial or look-up that the grants do not allow.
-type Denied struct{ text string }
+type Denied struct {
+	text string
+	// Undecided means that the target's name leads to loopback. The denial says nothing about the target, so the
+	// attempt has no result.
+	Undecided bool
+}
 
 func (e *Denied) Error() string { return e.text }
 
 func denyf(format string, args ...any) error {
-	return &Denied{fmt.Sprintf(format, args...)}
+	return &Denied{text: fmt.Sprintf(format, args...)}
 }
 
 const (
@@ -134,8 +140,8 @@ func (d *dial) aliases() (all []alias) {
 
 // decideClass returns an error if the class of the address is refused. Addresses that belong to no
 // host are always refused. Link-local, metadata and loopback addresses are refused unless a grant spells
-// them out. Loopback addresses are also allowed for a target on loopback, and for ports that the pod
-// declares.
+// them out. Loopback addresses are also allowed for a target on loopback, for a name of the operator's own
+// targets, and for ports that the pod declares.
 func (d *dial) decideClass() error {
 	spelledOut := d.Permissions.spellsOut(d.Dial)
 	for _, form := range netaddr.Forms(d.Addr) {
@@ -162,7 +168,20 @@ func (d *dial) isOwnLoopback(addr netip.Addr) bool {
 		return true
 	}
 	target, ok := parseLiteral(d.Target.Host)
-	return d.onTarget && (ok && target.IsLoopback() || sameName(d.Target.Host, "localhost"))
+	return d.onTarget && (ok && target.IsLoopback() || sameName(d.Target.Host, "localhost") || !ok && d.OwnName != nil && d.OwnName(d.Target.Host))
+}
+
+// undecided returns err, the refusal of the dial's address. It marks the error if the name of the target led to a
+// loopback address.
+func (d *dial) undecided(err error) error {
+	denied, ok := errors.AsType[*Denied](err)
+	if !ok || !d.onTarget || netaddr.Nearest(d.Addr) != netaddr.Loopback {
+		return err
+	}
+	if _, literal := parseLiteral(d.Target.Host); literal {
+		return err
+	}
+	return &Denied{denied.text + "; only a target that prober.yaml lists may have such a name", true}
 }
 
 // isDeclared reports whether a container of the pod declares the port of the dial.

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -93,6 +94,56 @@ func TestResolve(t *testing.T) {
 				t.Errorf("got %q, %v, want %q", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestNameOnLoopback has targets whose name leads to loopback, as Debian's host names do.
+func TestNameOnLoopback(t *testing.T) {
+	const target = "local.test"
+	own := func(host string) bool { return host == target }
+	refuse := func(_ string, addr netip.Addr, _ string) error {
+		if addr.IsValid() {
+			return errors.New("would be the node itself")
+		}
+		return nil
+	}
+	for _, tc := range []struct {
+		name, url string
+		host      string // of the target; "" means local.test
+		own       func(host string) bool
+		guard     func(host string, addr netip.Addr, socket string) error
+		grants    []string
+		want      string // "" means denied
+		undecided bool
+	}{
+		{name: "the operator's own name is allowed", own: own, want: "127.0.0.1:5432"},
+		{name: "the address of the operator's own name is allowed", url: "tcp://127.0.0.1:5432", own: own, want: "127.0.0.1:5432"},
+		{name: "the name of others decides nothing", undecided: true},
+		{name: "an own name that is not the target's decides nothing", own: func(host string) bool { return host == "db.test" }, undecided: true},
+		{name: "a guard outweighs an own name", own: own, guard: refuse, undecided: true},
+		{name: "a denial outweighs an own name", own: own, grants: []string{"!127.0.0.0/8"}},
+		{name: "another port of an own name is denied", url: "tcp://local.test:22", own: own},
+		{name: "another name is denied", url: "tcp://other.test:5432", own: func(string) bool { return true }},
+		{name: "a granted name that is not the target is denied", url: "tcp://local.test:80", host: "db.test", own: func(string) bool { return true }, grants: []string{"tcp://*:*"}},
+		{name: "an own name on a metadata address is denied", host: "meta.test", own: func(string) bool { return true }},
+		{name: "a target by its address needs no own name", host: "127.0.0.1", want: "127.0.0.1:5432"},
+		{name: "another address than that of an own target is denied", url: "tcp://127.0.0.2:5432", own: own},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := policy(t, tc.grants...)
+			p.Target.Host, p.PodIP, p.OwnName, p.Guard = cmp.Or(tc.host, target), "10.0.0.5", tc.own, tc.guard
+			to, err := p.Resolve(t.Context(), tc.url)
+			denied, ok := errors.AsType[*Denied](err)
+			if got := strings.Join(to.Addrs, " "); ok != (tc.want == "") || got != tc.want || ok && denied.Undecided != tc.undecided {
+				t.Errorf("got %q, %v (%+v), want %q", got, err, denied, tc.want)
+			}
+		})
+	}
+	p := policy(t)
+	p.Target.Host, p.PodIP, p.OwnName = target, "10.0.0.5", own
+	p.Network.Listeners = []net.Addr{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 5432}}
+	if to, err := p.Resolve(t.Context(), ""); err == nil {
+		t.Errorf("a listener of this program behind an own name: %v", to)
 	}
 }
 

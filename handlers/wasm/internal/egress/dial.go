@@ -51,6 +51,9 @@ type Policy struct {
 	// it is looked up, an address, right before it is dialled, or a unix socket. Guard is not called for
 	// dials that the permissions allow. Nil means no guard.
 	Guard func(host string, addr netip.Addr, socket string) error
+	// OwnName reports whether the operator of this program names the target's host, so that the name may
+	// lead to loopback. Debian, for example, gives a host's own name 127.0.1.1. Nil means never.
+	OwnName func(host string) bool
 }
 
 // Endpoint is an allowed destination of a dial, with resolved names.
@@ -266,9 +269,9 @@ func (d *dial) checkAddr(ctx context.Context) error {
 		return err
 	}
 	if err := d.decideGuard(d.Target.Host, d.Addr); err != nil {
-		return err
+		return d.undecided(err)
 	}
-	return d.decideClass()
+	return d.undecided(d.decideClass())
 }
 
 // checkAliases returns an error if a denied name resolves to the address of the dial.

@@ -64,9 +64,7 @@ func (r Route) Choose(to Endpoint) ([]string, error) {
 		chosen = byIPv4[false]
 	case abi.IPv4First, abi.IPv6First:
 		first := r.family == abi.IPv4First
-		if chosen = byIPv4[first]; len(chosen) == 0 {
-			chosen = byIPv4[!first]
-		}
+		chosen = append(byIPv4[first], byIPv4[!first]...)
 	}
 	if len(chosen) == 0 {
 		return nil, &net.DNSError{Err: "no address of the IP family that is asked for", Name: to.Host, IsNotFound: true}

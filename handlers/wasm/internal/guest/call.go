@@ -289,7 +289,7 @@ func (c *Call) Outcome(code int32, w *World) (probe.Outcome, error) {
 	}
 	out, err := attempt.Outcome(c.req, int(code), &answer, &c.plugin.Limits, c.Hit)
 	if err == nil && out.Result == probe.Failure || probe.ReasonOf(err) == probe.ReasonGuest {
-		if trouble := c.HostTrouble(); trouble != nil {
+		if trouble := c.HostTrouble(); trouble != nil && (err == nil || probe.ReasonOf(trouble) != probe.ReasonDenied) {
 			return probe.Outcome{}, trouble
 		}
 	}

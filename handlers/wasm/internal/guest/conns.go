@@ -153,6 +153,7 @@ type conn struct {
 	dns, connect time.Duration
 	handshake    time.Duration   // how long the TLS handshake took
 	serverName   string          // of the TLS handshake
+	secured      time.Time       // when the TLS handshake ended
 	ctx          context.Context // the call's
 	stop         func() bool     // stops watching ctx
 	drained      chan struct{}   // tells the pump that the guest has read everything; nil before the pump starts
@@ -373,7 +374,7 @@ func (c *conn) info() []byte {
 		DNS:     c.dns,
 		Connect: c.connect,
 		TLS:     c.handshake,
-		Peer:    tlsInfo(c.Conn, c.serverName),
+		Peer:    tlsInfo(c.Conn, c.serverName, c.secured),
 	})
 }
 

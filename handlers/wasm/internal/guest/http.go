@@ -23,6 +23,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -181,7 +182,7 @@ func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	if err != nil {
 		cancel()
 		x.transport.CloseIdleConnections()
-		return nil, httpError(err)
+		return nil, x.httpError(err)
 	}
 	x.recordHeader(resp)
 	return &answer{Reader: decompressed(r.Decompress, resp.Body, c.plugin.Limits.HTTPBody), exchange: x, end: func() {
@@ -269,12 +270,30 @@ func (c *Call) onTarget(u url.URL) (*url.URL, error) {
 	return &u, nil
 }
 
-// httpError removes from err the URL that net/http adds, because the guest knows it.
-func httpError(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
+// httpError returns err with the hop that failed. It removes the URL that net/http adds, because the guest knows
+// the first one.
+func (x *exchange) httpError(err error) error {
+	e, ok := errors.AsType[*url.Error](err)
+	switch {
+	case !ok:
+		return fmt.Errorf("http: %w", err)
+	case x.head.Redirects > 0:
+		return fmt.Errorf("http: redirect %d to %s: %w", x.head.Redirects, shownURL(e.URL), e.Err)
+	default:
+		return fmt.Errorf("http: %w", e.Err)
 	}
-	return fmt.Errorf("http: %w", err)
+}
+
+// maxShownURL is the greatest length of a redirect's URL in errors, in bytes.
+const maxShownURL = 200
+
+// shownURL returns the URL of a redirect for messages. It has no query, which can have tokens.
+func shownURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "an invalid URL"
+	}
+	return clip.Text((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), maxShownURL)
 }
 
 // recordHeader records the header of the response.
@@ -293,7 +312,7 @@ func (x *exchange) recordHeader(resp *http.Response) {
 	}
 	slices.SortStableFunc(x.head.Repeated, func(a, b abi.HTTPHeader) int { return cmp.Compare(a.Name, b.Name) })
 	if x.proxy != nil && resp.TLS != nil {
-		x.head.Peer = stateInfo(resp.TLS, resp.TLS.ServerName)
+		x.head.Peer = stateInfo(resp.TLS, resp.TLS.ServerName, x.call.host.Clock.Now())
 	}
 }
 
@@ -406,7 +425,7 @@ func (x *exchange) send(req *http.Request, to egress.Endpoint, connected *time.T
 	ctx := context.WithValue(x.withExchange(req.Context()), hopKey{}, &hop{to, until})
 	resp, err := x.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && x.proxy != nil {
-		err = &tlsError{err}
+		err = x.call.handshakeError(err)
 	}
 	return resp, err
 }
@@ -451,10 +470,10 @@ func (x *exchange) roundTripCustom(req *http.Request, to egress.Endpoint) (*http
 	resp, err := x.call.host.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.Addrs[0])
 	x.head.FirstByte = x.call.host.since(x.sent)
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		err = &tlsError{err}
+		err = x.call.handshakeError(err)
 	}
 	if err == nil && resp != nil && resp.TLS != nil {
-		x.head.Peer = stateInfo(resp.TLS, cmp.Or(x.options.ServerName, to.Host))
+		x.head.Peer = stateInfo(resp.TLS, cmp.Or(x.options.ServerName, to.Host), x.call.host.Clock.Now())
 	}
 	return resp, err
 }
@@ -497,7 +516,7 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 		return nil, err
 	}
 	x.proceed(stageHeaders)
-	x.head.TLS, x.head.Peer = c.handshake, tlsInfo(c.Conn, c.serverName)
+	x.head.TLS, x.head.Peer = c.handshake, tlsInfo(c.Conn, c.serverName, x.call.host.Clock.Now())
 	return c.Conn, nil
 }
 

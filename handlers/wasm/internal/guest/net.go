@@ -91,6 +91,7 @@ func (c *Call) egress(capability string) *egress.Policy {
 		Guard: func(host string, addr netip.Addr, socket string) error {
 			return netns.Check(c.ctx, netns.To{Host: host, Addr: addr, Socket: socket})
 		},
+		OwnName: func(host string) bool { return netns.MayBeLoopback(c.ctx, host) },
 	}
 }
 
@@ -204,6 +205,9 @@ func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 
 	if c.dialFault.OfHost() && !c.host.Compat.Has(probe.CompatHostTrouble) || isNamespaceError(err) {
 		c.trouble = err
 	}
+	if denied, ok := errors.AsType[*egress.Denied](err); ok && denied.Undecided {
+		c.trouble = &probe.Error{Reason: probe.ReasonDenied, Err: err}
+	}
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: c.errorText(err), Duration: c.host.since(start)}
 	if l, ok := errors.AsType[*limit](err); ok && l.which > 0 {
 		c.Hit(l.which)
@@ -231,11 +235,14 @@ func (c *Call) countDenied(err error) bool {
 // clearFault clears the fault of an earlier dial, because the last dial decides the reason.
 func (c *Call) clearFault() { c.dialFault, c.trouble = "", nil }
 
-// HostTrouble returns the error if a fault of this host, not of the target, failed the last dial of
+// HostTrouble returns the error if a fault of this host or its policy, not of the target, failed the last dial of
 // the call. Otherwise it returns nil. A Failure after such an error says nothing about the target.
 func (c *Call) HostTrouble() error {
 	if c.trouble == nil {
 		return nil
+	}
+	if denied, ok := errors.AsType[*probe.Error](c.trouble); ok && denied.Reason == probe.ReasonDenied {
+		return denied
 	}
 	return &probe.Error{Reason: cmp.Or(probe.HostReason(c.trouble), probe.ReasonHostResources), Err: c.trouble}
 }
@@ -355,11 +362,21 @@ func (c *Call) readFrom(n *network, conn *conn, which int, mem api.Memory, a arg
 		if !done {
 			c.idle(waiting{call: "read", conn: conn}, func(context.Context) { got, err = conn.readWithin(buf, timeoutMs) })
 		}
+		c.noteRefusal(conn, err)
 		return c.deliver(n, buf, got, err)
 	}
 	c.await(n, waiting{call: "read", conn: conn}, a.i32(3), func() bool { return conn.ready(n) })
 	got, err := conn.readBuffered(buf)
+	c.noteRefusal(conn, err)
 	return c.deliver(n, buf, got, err)
+}
+
+// noteRefusal records that err, of a read or write, says that no socket of the peer receives datagrams. A dial of
+// UDP cannot know it.
+func (c *Call) noteRefusal(conn *conn, err error) {
+	if conn.network == "udp" && err != nil && errnoOf(err) == abi.ECONNREFUSED {
+		c.dialFault = probe.ReasonConnectRefused
+	}
 }
 
 // deliver counts and returns the result of a read of n bytes into buf.
@@ -435,6 +452,7 @@ func netWrite(c *Call, mem api.Memory, a args) int32 {
 	}
 	c.net.written += n
 	conn.sent.Add(int64(n))
+	c.noteRefusal(conn, err)
 	if empty && err == nil {
 		c.net.written++
 	}

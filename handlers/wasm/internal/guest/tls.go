@@ -18,6 +18,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/certificates"
 	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/probe"
 )
@@ -38,6 +39,11 @@ func (e *tlsError) errno() abi.Errno {
 		return abi.ECONNRESET
 	}
 	return abi.EPROTO
+}
+
+// handshakeError returns err, the error of a handshake, with the certificate at fault.
+func (c *Call) handshakeError(err error) error {
+	return &tlsError{certificates.Explain(err, c.host.Clock.Now())}
 }
 
 // handshake makes a TLS handshake with Host.Handshake, or with crypto/tls if that is nil.
@@ -182,9 +188,10 @@ func (c *Call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 		err = errors.New("the handshake returned neither a connection nor an error")
 	}
 	if err != nil {
-		return &tlsError{err}
+		return c.handshakeError(err)
 	}
 	to.Conn, to.network, to.handshake, to.serverName = secured, "tls", took, config.ServerName
+	to.secured = start.Add(took)
 	return nil
 }
 
@@ -258,17 +265,17 @@ func (c *conn) halt() error {
 }
 
 // tlsInfo returns the TLS state of a connection for the guest, or nil without TLS.
-func tlsInfo(c net.Conn, serverName string) *abi.TLSInfo {
+func tlsInfo(c net.Conn, serverName string, now time.Time) *abi.TLSInfo {
 	secured, ok := c.(interface{ ConnectionState() tls.ConnectionState })
 	if !ok {
 		return nil
 	}
 	state := secured.ConnectionState()
-	return stateInfo(&state, serverName)
+	return stateInfo(&state, serverName, now)
 }
 
-func stateInfo(state *tls.ConnectionState, serverName string) *abi.TLSInfo {
-	info := abi.TLSInfoOf(state)
+func stateInfo(state *tls.ConnectionState, serverName string, now time.Time) *abi.TLSInfo {
+	info := abi.TLSInfoOf(state, now)
 	info.ServerName = serverName
 	return info
 }

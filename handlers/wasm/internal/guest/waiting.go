@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -322,10 +323,20 @@ func (c *Call) TraceGuest(now time.Time, failed bool, memory uint64) {
 	c.req.Trace.Emit(e)
 }
 
-// Explain adds the guest's last activity to the outcome of a call that reached its deadline.
-func (c *Call) Explain(out *probe.Outcome) {
-	if out.Reason == probe.ReasonDeadline && out.Details == "" {
+// maxProgress is the greatest length of a message that is shown after the deadline, in bytes.
+const maxProgress = 1 << 10
+
+// Explain adds the guest's last activity and its message to the outcome of a call that reached its deadline. took
+// is the duration of the call, which is shown if the probe has no timeout.
+func (c *Call) Explain(out *probe.Outcome, took time.Duration) {
+	if out.Reason != probe.ReasonDeadline {
+		return
+	}
+	if out.Details == "" {
 		out.Details = explain.Details{Waiting: c.activity().String()}.String()
+	}
+	if c.message != "" && len(c.message) <= maxProgress {
+		out.Output = fmt.Sprintf("%s; the deadline of %v has passed", c.message, cmp.Or(c.req.Spec.Timeout, took.Round(time.Millisecond)))
 	}
 }
 
