@@ -122,6 +122,9 @@ type group struct {
 
 	lastTry   time.Time
 	notBefore time.Time // of the next message, after one was refused
+
+	round uint64 // last call of [book.plans] with an item of the group
+	plan  int    // index of its plan in that call; -1 for none
 }
 
 // book has the incidents of one receiver, and decides what to send and when. It does no I/O.
@@ -138,6 +141,9 @@ type book struct {
 	sent  pace.Bucket
 
 	quietUntil time.Time // end of the present or the last quiet hours
+
+	round   uint64 // number of calls of plans
+	planned []plan // result of the last one
 }
 
 func newBook(spec *config.Receiver) *book {
@@ -440,42 +446,43 @@ type plan struct {
 	due time.Time
 }
 
-// plans returns the groups with something to send, now or later, least recently tried first. It removes
-// groups without items.
+// plans returns the groups with something to send, now or later, in no order. It removes groups without items. The result is valid until the next call.
 func (b *book) plans(now time.Time) []plan {
-	due := make(map[*group]plan)
-	used := make(map[*group]bool)
+	b.round++
+	all := b.planned[:0]
 	for _, it := range b.items {
 		g := b.groupOf(it)
-		used[g] = true
-		p := plan{group: g}
+		if g.round != b.round {
+			g.round, g.plan = b.round, -1
+		}
+		var due time.Time
 		switch {
 		case it.withheld():
 			continue
 		case it.owed, it.causeChanged():
 		case it.state != it.told:
-			p.due = b.due(it)
+			due = b.due(it)
 		case b.spec.RepeatInterval > 0:
-			p.due = g.lastSent.Add(b.spec.RepeatInterval)
+			due = g.lastSent.Add(b.spec.RepeatInterval)
 		default:
 			continue
 		}
-		if have, ok := due[g]; !ok || p.due.Before(have.due) {
-			due[g] = p
+		if g.plan < 0 {
+			g.plan = len(all)
+			all = append(all, plan{g, due})
+		} else if p := &all[g.plan]; due.Before(p.due) {
+			p.due = due
 		}
 	}
-	maps.DeleteFunc(b.groups, func(_ string, g *group) bool { return !used[g] && now.Sub(g.lastSent) > b.spec.GroupInterval })
-	all := make([]plan, 0, len(due))
-	for g, p := range due {
-		p.due = latest(p.due, g.notBefore)
-		if !g.lastSent.IsZero() {
-			p.due = latest(p.due, g.lastSent.Add(b.spec.GroupInterval))
+	maps.DeleteFunc(b.groups, func(_ string, g *group) bool { return g.round != b.round && now.Sub(g.lastSent) > b.spec.GroupInterval })
+	for i := range all {
+		p := &all[i]
+		p.due = latest(p.due, p.notBefore)
+		if !p.lastSent.IsZero() {
+			p.due = latest(p.due, p.lastSent.Add(b.spec.GroupInterval))
 		}
-		all = append(all, p)
 	}
-	slices.SortFunc(all, func(x, y plan) int {
-		return cmp.Or(x.lastTry.Compare(y.lastTry), x.due.Compare(y.due), cmp.Compare(x.name, y.name))
-	})
+	b.planned = all
 	return all
 }
 
@@ -500,6 +507,9 @@ func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 			at = p.due
 		}
 	}
+	slices.SortFunc(due, func(x, y plan) int {
+		return cmp.Or(x.lastTry.Compare(y.lastTry), x.due.Compare(y.due), cmp.Compare(x.name, y.name))
+	})
 	if t := b.nextUpdate(now); at.IsZero() || !t.IsZero() && t.Before(at) {
 		at = t
 	}

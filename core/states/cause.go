@@ -35,7 +35,7 @@ func (c Cause) Is(d Cause) bool { return c.Reason == d.Reason && Alike(c.Text, d
 
 // Alike reports whether two texts are equal except for numbers, such as a latency, an address or a port.
 // Numbers of three digits from 100 to 599 are compared, because they may be status codes.
-func Alike(a, b string) bool { return alike(a, b) }
+func Alike(a, b string) bool { return a == b || alike(a, b) }
 
 func alike[A, B string | []byte](a A, b B) bool {
 	i, k := 0, 0
