@@ -116,7 +116,7 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
 	"plugin/plugintest/internal/field":   {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"plugin/plugintest/internal/cert":    {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
-	"plugin/plugintest/internal/capture": {ours: []string{"probe", "plugin/plugintest/internal/cert"}},
+	"plugin/plugintest/internal/capture": {ours: []string{"probe", "internal/certificates", "plugin/plugintest/internal/cert"}},
 	"plugin/plugintest/internal/peer": {
 		ours: []string{"probe", "handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
 	},

@@ -46,9 +46,6 @@ func explain(certs sent, err error, now time.Time) string {
 		}
 		return ": " + certs.name(invalid.Cert)
 	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return ": " + certs.name(certs[0])
-	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return certs.explainUnknown(err, now)
 	}

@@ -46,7 +46,7 @@ func abiDocuments() map[string]document {
 	tls := abi.TLSOptions{ServerName: "a", ALPN: []string{"b"}, Verify: "c", CA: "d", Credentials: "e", MinVersion: "f", MaxVersion: "g"}
 	peer := &abi.TLSInfo{Version: "a", Cipher: "b", ALPN: "c", ServerName: "d", Certificates: []abi.Certificate{
 		{Subject: "a", Issuer: "b", NotBefore: time.Unix(1, 0), NotAfter: time.Unix(2, 0), SANs: []string{"c"}, SHA256: "d", Serial: "e"},
-	}, ChainNotAfter: 1}
+	}, ChainNotAfter: 1, ChainEndsAt: 2, ChainEnd: "f", LeafEnd: "g"}
 	info := abi.ConnInfo{Network: "a", Local: "b", Remote: "c", DNS: 1, Connect: 2, TLS: 3, Peer: peer}
 	ask := abi.HTTPRequest{
 		Method: "a", URL: "b", Headers: map[string]string{"*": "c"}, Redirects: 1, TimeoutMs: 2, TLS: tls,

@@ -47,7 +47,10 @@ fn validate() -> prober::Result<()> {
 
 fn probe(_: &Request) -> prober::Result {
     let c = Config::read()?;
-    Ok(ask(&c).unwrap_or_else(Outcome::failure))
+    Ok(ask(&c).unwrap_or_else(|e| {
+        let reason = e.reason();
+        Outcome::failure(e).reason(reason)
+    }))
 }
 
 /// Selects the lag of a standby in seconds: 0 on a primary, and if everything is replayed.
@@ -59,7 +62,7 @@ fn ask(c: &Config) -> Result<Outcome, wire::Error> {
     let mut session = Session::new(net::dial_target()?);
     if let Some(options) = &c.tls {
         if !session.start_tls(options)? {
-            return Ok(Outcome::failure("the server does not offer TLS"));
+            return Ok(Outcome::failure("the server does not offer TLS").reason("tls"));
         }
     }
     match session.log_in(&c.user, &c.database, c.password.as_deref())? {
@@ -72,7 +75,7 @@ fn ask(c: &Config) -> Result<Outcome, wire::Error> {
     let ready = begun.zip(deadline()).map_or(0.0, |(from, to)| (from.saturating_sub(to)).as_secs_f64());
     let one = session.query("SELECT 1")?;
     if one != ["1"] {
-        return Ok(Outcome::failure(format!("SELECT 1 answers {:?}", one)));
+        return Ok(Outcome::failure(format!("SELECT 1 answers {:?}", one)).reason("body"));
     }
     let version = session.version.clone();
     let out = judge(&session.query(LAG)?, &version, c.max_lag);

@@ -25,6 +25,17 @@ impl fmt::Display for Error {
     }
 }
 
+impl Error {
+    /// Returns the reason of the failure; "" if the host knows it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Error::Io(_) => "",
+            Error::Server(_) => "body",
+            Error::Protocol(_) => "protocol",
+        }
+    }
+}
+
 impl From<io::Error> for Error {
     fn from(e: io::Error) -> Error {
         Error::Io(e)

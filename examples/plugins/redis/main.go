@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -53,19 +54,19 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	}
 	c, start := newClient(conn), time.Now()
 	if err := c.send(commands); err != nil {
-		return sdk.Failuref("PING: %v", err), nil
+		return failed("PING", err), nil
 	}
 	if password != "" {
 		if _, err := c.reply(); err != nil {
-			return sdk.Failuref("AUTH: %v", err), nil
+			return failed("AUTH", err), nil
 		}
 	}
 	pong, err := c.reply()
 	if err != nil {
-		return sdk.Failuref("PING: %v", err), nil
+		return failed("PING", err), nil
 	}
 	if pong != "PONG" {
-		return sdk.Failuref("PING: got %.40q, want PONG", pong), nil
+		return wrong(sdk.Failuref("PING: got %.40q, want PONG", pong)), nil
 	}
 	took := probe.Metric{Name: "ping_seconds", Value: time.Since(start).Seconds(), Unit: "s"}
 	if !withInfo {
@@ -76,6 +77,21 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	out := replication(r, c)
 	out.Metrics = append(out.Metrics, took)
 	return out, nil
+}
+
+// failed returns the Failure of a command. If the server refused the command, the reason is its answer.
+func failed(command string, err error) probe.Outcome {
+	out := sdk.Failuref("%s: %v", command, err)
+	if _, ok := errors.AsType[refusal](err); ok {
+		return wrong(out)
+	}
+	return out
+}
+
+// wrong returns out with the reason of an answer that is not the wanted one.
+func wrong(out probe.Outcome) probe.Outcome {
+	out.Reason = probe.ReasonBody
+	return out
 }
 
 func auth(username, password string) []string {
@@ -89,13 +105,13 @@ func auth(username, password string) []string {
 func replication(r *sdk.Request, c *client) probe.Outcome {
 	text, err := c.reply()
 	if err != nil {
-		return sdk.Failuref("INFO replication: %v", err)
+		return failed("INFO replication", err)
 	}
 	info := info(text)
 	role := info.field("role")
 	lag, replicas, err := info.lag(role)
 	if err != nil {
-		return sdk.Failuref("INFO replication: %v", err)
+		return failed("INFO replication", err)
 	}
 	out := judge(info, role == "slave", lag, replicas, r.Config.Duration("maxLag", 10*time.Second))
 	out.Metrics = append(make([]probe.Metric, 0, 3),
@@ -107,7 +123,7 @@ func replication(r *sdk.Request, c *client) probe.Outcome {
 func judge(info info, replica bool, lag time.Duration, replicas int, maxLag time.Duration) probe.Outcome {
 	switch {
 	case replica && info.field("master_link_status") != "up":
-		return sdk.Failuref("the link to master %s:%s is %s", info.field("master_host"), info.field("master_port"), info.field("master_link_status"))
+		return wrong(sdk.Failuref("the link to master %s:%s is %s", info.field("master_host"), info.field("master_port"), info.field("master_link_status")))
 	case replica && lag > maxLag:
 		return sdk.Warningf("%v behind the master, more than %v", lag, maxLag)
 	case replica:

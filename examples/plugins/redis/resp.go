@@ -43,7 +43,12 @@ func (c *client) send(commands []byte) error {
 	return err
 }
 
-// reply returns the next reply. An error reply is an error.
+// refusal is an error reply of the server.
+type refusal string
+
+func (e refusal) Error() string { return string(e) }
+
+// reply returns the next reply. An error reply is a refusal.
 func (c *client) reply() (string, error) {
 	line, err := c.line()
 	if err != nil {
@@ -53,7 +58,7 @@ func (c *client) reply() (string, error) {
 	case '+':
 		return line[1:], nil
 	case '-':
-		return "", errors.New(line[1:])
+		return "", refusal(line[1:])
 	case '$':
 		n, err := strconv.Atoi(line[1:])
 		if err != nil || n < 0 || n > maxReply {

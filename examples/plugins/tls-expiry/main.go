@@ -67,19 +67,19 @@ func (check) ValidateConfig(c *sdk.Config) error {
 func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	o := read(r.Config)
 	start := time.Now()
-	certs, distrust, err := show(ctx, r, o)
+	shown, distrust, err := show(ctx, r, o)
 	if err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
-	if len(certs) == 0 {
+	if shown == nil || len(shown.Certificates) == 0 {
 		return sdk.Failuref("the server showed no certificate"), nil
 	}
 	took := time.Since(start)
+	certs := shown.Certificates
 	if o.leafOnly {
 		certs = certs[:1]
 	}
-	now := time.Now()
-	out, days := judge(certs, o, now)
+	out, days := judge(certs, firstToEnd(shown, o.leafOnly), o, time.Now())
 	if distrust != nil {
 		out = sdk.Failuref("%v; %s", distrust, out.Output)
 	}
@@ -91,20 +91,31 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return out, nil
 }
 
+// firstToEnd returns the certificate that counts: the first one to end in the verified chain, or the server's own.
+// A certificate that the server sends in vain does not count.
+func firstToEnd(shown *sdk.TLSInfo, leafOnly bool) sdk.Certificate {
+	for _, c := range shown.Certificates {
+		if leafOnly || c.NotAfter.Unix() == shown.ChainEndsAt {
+			return c
+		}
+	}
+	return sdk.Certificate{Subject: "the root certificate", NotAfter: time.Unix(shown.ChainEndsAt, 0)}
+}
+
 // show returns the certificates of the server. If the server is not trusted, it connects again
 // without verification to get them, and distrust is the reason.
-func show(ctx context.Context, r *sdk.Request, o options) (certs []sdk.Certificate, distrust, err error) {
-	certs, err = connect(ctx, r, o.starttls, o.tls)
+func show(ctx context.Context, r *sdk.Request, o options) (shown *sdk.TLSInfo, distrust, err error) {
+	shown, err = connect(ctx, r, o.starttls, o.tls)
 	refused, ok := errors.AsType[*handshakeError](err)
 	if !ok || o.tls.InsecureSkipVerify {
-		return certs, nil, err
+		return shown, nil, err
 	}
 	blind := o.tls
 	blind.InsecureSkipVerify, blind.CA = true, ""
-	if certs, err = connect(ctx, r, o.starttls, blind); err != nil {
+	if shown, err = connect(ctx, r, o.starttls, blind); err != nil {
 		return nil, nil, refused
 	}
-	return certs, refused, nil
+	return shown, refused, nil
 }
 
 // handshakeError is an error of TLS itself.
@@ -117,7 +128,7 @@ func (e *handshakeError) Error() string {
 
 func (e *handshakeError) Unwrap() error { return e.err }
 
-func connect(ctx context.Context, r *sdk.Request, starttls string, o sdk.TLSOptions) ([]sdk.Certificate, error) {
+func connect(ctx context.Context, r *sdk.Request, starttls string, o sdk.TLSOptions) (*sdk.TLSInfo, error) {
 	upgrade, err := upgradeOf(starttls)
 	if err != nil {
 		return nil, err
@@ -140,18 +151,13 @@ func connect(ctx context.Context, r *sdk.Request, starttls string, o sdk.TLSOpti
 		return nil, &handshakeError{err}
 	}
 	conn = secured
-	return sdk.PeerCertificates(conn)
+	info, err := sdk.Inspect(conn)
+	return info.Peer, err
 }
 
-// judge returns the result for the certificate that expires first or is not yet valid, and the
-// days until the first expiry.
-func judge(certs []sdk.Certificate, o options, now time.Time) (probe.Outcome, float64) {
-	first := certs[0]
-	for _, c := range certs[1:] {
-		if c.NotAfter.Before(first.NotAfter) {
-			first = c
-		}
-	}
+// judge returns the result for first, the certificate that expires first, or for one that is not yet valid, and
+// the days until the expiry of first.
+func judge(certs []sdk.Certificate, first sdk.Certificate, o options, now time.Time) (probe.Outcome, float64) {
 	days := first.NotAfter.Sub(now).Hours() / 24
 	for _, c := range certs {
 		if now.Before(c.NotBefore) {

@@ -140,9 +140,11 @@ func TestChains(t *testing.T) {
 		days   int
 	}{
 		{"the leaf ends first", listen(t, nil, leaf, middle), root.config(t, nil), probe.Success, "CN=leaf ends in 90 days", 90},
-		{"an intermediate ends first", listen(t, nil, root.sign(t, "leaf", 90*day, "db.internal"), old), root.config(t, nil),
+		{"an intermediate ends first", listen(t, nil, old.sign(t, "leaf", 90*day, "db.internal"), old), root.config(t, nil),
 			probe.Warning, "CN=middle ends in 10 days", 10},
-		{"an intermediate that is not looked at", listen(t, nil, root.sign(t, "leaf", 90*day, "db.internal"), old),
+		{"an intermediate that no chain needs", listen(t, nil, root.sign(t, "leaf", 90*day, "db.internal"), old), root.config(t, nil),
+			probe.Success, "CN=leaf ends in 90 days", 90},
+		{"an intermediate that is not looked at", listen(t, nil, old.sign(t, "leaf", 90*day, "db.internal"), old),
 			root.config(t, map[string]any{"certificates": "leaf"}), probe.Success, "CN=leaf ends in 90 days", 90},
 		{"an authority that is not trusted", listen(t, nil, leaf, middle), other.config(t, nil),
 			probe.Failure, "signed by unknown authority", 90},

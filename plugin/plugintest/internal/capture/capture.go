@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/daeace23/prober/internal/certificates"
 	"github.com/daeace23/prober/plugin/plugintest/internal/cert"
 	"github.com/daeace23/prober/probe"
 )
@@ -170,7 +171,7 @@ func (c *Conn) handshake(state tls.ConnectionState, err error) {
 		shown = cert.Of(state, now)
 	}
 	if err != nil {
-		shown.Error = strings.TrimPrefix(err.Error(), "tls: ")
+		shown.Error = strings.TrimPrefix(certificates.Explain(err, now).Error(), "tls: ") // as the host shows it
 	}
 	c.note(Handshake, nil)
 	c.mu.Lock()
