@@ -185,12 +185,15 @@ func TestPodSourceIsValidated(t *testing.T) {
 		change func(*pods.Source)
 		want   string
 	}{
-		"no status":     {func(s *pods.Source) { s.Status = nil }, "Status, Start, Stop, Pods and Watch are required"},
-		"no end":        {func(s *pods.Source) { s.Stop = nil }, "Status, Start, Stop, Pods and Watch are required"},
-		"node":          {func(s *pods.Source) { s.NodeCounts = nodeCounts }, "requires a Guard"},
-		"guarded node":  {func(s *pods.Source) { s.NodeCounts, s.Guard = nodeCounts, everywhere }, ""},
-		"smallest":      {func(*pods.Source) {}, ""},
-		"named node":    {func(s *pods.Source) { s.NodeCounts, s.Guard = nodeCounts, everywhere; s.OwnName = func(string, string) bool { return true } }, "cannot have OwnName"},
+		"no status":    {func(s *pods.Source) { s.Status = nil }, "Status, Start, Stop, Pods and Watch are required"},
+		"no end":       {func(s *pods.Source) { s.Stop = nil }, "Status, Start, Stop, Pods and Watch are required"},
+		"node":         {func(s *pods.Source) { s.NodeCounts = nodeCounts }, "requires a Guard"},
+		"guarded node": {func(s *pods.Source) { s.NodeCounts, s.Guard = nodeCounts, everywhere }, ""},
+		"smallest":     {func(*pods.Source) {}, ""},
+		"named node": {func(s *pods.Source) {
+			s.NodeCounts, s.Guard = nodeCounts, everywhere
+			s.OwnName = func(string, string) bool { return true }
+		}, "cannot have OwnName"},
 		"guard, no net": {func(s *pods.Source) { s.Guard = everywhere }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
