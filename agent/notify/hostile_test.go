@@ -63,15 +63,16 @@ func formats(t *testing.T) map[string]string {
 		if f == config.TemplateFormat {
 			continue
 		}
-		hook := "{format: " + string(f)
+		var hook strings.Builder
+		hook.WriteString("{format: " + string(f))
 		for _, field := range f.Rules().Required {
 			value := values[field]
 			if value == "" {
 				value = secretFile(t, tokenSecret)
 			}
-			hook += ", " + field + ": " + value
+			hook.WriteString(", " + field + ": " + value)
 		}
-		all[string(f)] = hook + "}"
+		all[string(f)] = hook.String() + "}"
 	}
 	return all
 }
