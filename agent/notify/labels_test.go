@@ -71,7 +71,7 @@ func TestGroupByLabel(t *testing.T) {
 			}
 		}
 		w.mu.Unlock()
-		want := map[string]string{"shop": "2 of default/shop fail: a/app, b/app", "": "c/app readiness fails: text of c for 0 s"}
+		want := map[string]string{"shop": "2 of default/shop fail: a/app, b/app", "": "c/app readiness fails: text of c"}
 		if !maps.Equal(titles, want) {
 			t.Errorf("titles %q, want %q", titles, want)
 		}

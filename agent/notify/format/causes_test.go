@@ -71,7 +71,7 @@ func TestFlapsInTitleAndText(t *testing.T) {
 	m := &format.Message{Receiver: "ops", Group: map[string]string{}}
 	failing(m, 1, "deadline", "timeout")
 	m.Probes[0].Flaps = &format.Flaps{Count: 5, Since: time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC), State: "success"}
-	if m.SetTitle(); m.Title != "shop/web-0 flaps: timeout for 0 s" {
+	if m.SetTitle(); m.Title != "shop/web-0 flaps: timeout" {
 		t.Errorf("title %q", m.Title)
 	}
 	text, err := format.Mail(m, &config.MailReceiver{To: []string{"ops@example.org"}, From: "prober@example.org"})

@@ -134,6 +134,9 @@ func (p *Probe) headline() string { return p.look().symbol + " " + p.sentence(""
 
 // lasted returns " for 4 min" or, if p does not fail any more, " after 4 min".
 func (p *Probe) lasted() string {
+	if p.DurationSeconds == 0 {
+		return "" // it has just begun
+	}
 	if p.Status == Failing {
 		return " for " + span(p.duration())
 	}
