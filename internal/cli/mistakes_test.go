@@ -205,7 +205,7 @@ func accepted(t *testing.T, mistake, line, server string) {
 	if err == nil {
 		err = c.ValidateArgs(c.Flags().Args())
 	}
-	if err != nil || c.HasSubCommands() {
+	if err != nil || c.HasSubCommands() && c.ValidArgsFunction == nil {
 		t.Errorf("%s: the hint %s is wrong: %v", mistake, line, err)
 		return
 	}

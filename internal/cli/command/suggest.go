@@ -133,7 +133,7 @@ func fits(c *cobra.Command, rest []string) bool {
 // withArgs returns a command line with the user's arguments, or without them if the command does not take
 // them. If an argument is missing, it is the command's first example.
 func withArgs(c *cobra.Command, args []string) string {
-	if c.HasSubCommands() {
+	if c.HasSubCommands() && c.ValidArgsFunction == nil { // it takes no arguments of its own
 		args = nil
 	} else if c.ParseFlags(args) != nil || c.ValidateArgs(c.Flags().Args()) != nil {
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") })
