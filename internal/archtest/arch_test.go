@@ -291,7 +291,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/simulatecmd": {
-		ours:   []string{"agent/api", "agent/client", "agent/notify", "agent/notify/format", "config", "internal/cli/command", "internal/cli/remote", "internal/explain", "internal/whatif", "pods/targets", "probe"},
+		ours:   []string{"agent/api", "agent/client", "agent/notify", "agent/notify/format", "config", "internal/cli/command", "internal/cli/remote", "internal/explain", "internal/timespan", "internal/whatif", "pods/targets", "probe"},
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/whatif": {ours: []string{"agent/api", "agent/notify", "agent/notify/format", "config", "core/results", "core/states", "core/worker", "probe"}},

@@ -93,7 +93,7 @@ func (r *reporter) times(cmd *cobra.Command, args []string, now time.Time) error
 		}
 		*f.at, *f.request = at, f.text
 		if _, err := timespan.Parse(f.text); err != nil {
-			*f.request, r.dated = at.Format(time.RFC3339), true
+			*f.request, r.dated = at.Format(time.RFC3339Nano), true
 		}
 	}
 	if !since.Before(until) || !since.Before(now) {

@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
+	"github.com/daeace23/prober/internal/timespan"
 	"github.com/daeace23/prober/internal/whatif"
 	"github.com/daeace23/prober/pods/targets"
 	"github.com/daeace23/prober/probe"
@@ -64,6 +65,9 @@ func New(env *command.Env) *cobra.Command {
 			if s.lasts <= 0 {
 				return command.Usage("", "--lasts must be positive")
 			}
+			if err := s.localTimes(time.Now()); err != nil {
+				return err
+			}
 			asked, err := agent.Client(env)
 			if err != nil {
 				return err
@@ -77,13 +81,33 @@ func New(env *command.Env) *cobra.Command {
 	f := c.Flags()
 	command.FileFlag(c, &s.file, "", "config", "", "the prober.yaml to try")
 	command.FileFlag(c, &s.compare, "", "compare", "", "another prober.yaml, such as the present one, to compare with")
-	f.StringVar(&s.filter.Since, "since", "30d", "start: a duration before now such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z")
+	f.StringVar(&s.filter.Since, "since", "30d", "start: a duration before now such as 30d or 12h, or a date or time such as 2026-01-02 15:04")
 	f.StringVar(&s.filter.Until, "until", "", "end, in the format of --since (default: now)")
 	f.StringArrayVar(&s.outages, "outage", nil, "make up a failure of these probes: a pattern of pods, NAMESPACE/POD or targets")
 	f.DurationVar(&s.lasts, "lasts", 10*time.Minute, "how long the failure of --outage lasts")
 	f.BoolVar(&s.messages, "messages", false, "list the messages")
 	command.OutputFlag(c, &s.output, command.Table, command.JSON, command.YAML)
 	return c
+}
+
+// localTimes makes dates and times without a zone those of this host.
+func (s *simulation) localTimes(now time.Time) error {
+	for _, f := range []struct {
+		name string
+		text *string
+	}{{"since", &s.filter.Since}, {"until", &s.filter.Until}} {
+		if *f.text == "" {
+			continue
+		}
+		at, err := timespan.Local(*f.text, now)
+		if err != nil {
+			return command.Usage("", "--%s %w", f.name, err)
+		}
+		if _, err := timespan.Parse(*f.text); err != nil { // it is no duration
+			*f.text = at.Format(time.RFC3339Nano)
+		}
+	}
+	return nil
 }
 
 // plan is a prober.yaml to simulate.

@@ -105,6 +105,8 @@ func TestSimulate(t *testing.T) {
 		{"outage of probes with labels", []string{"--config", file(t, 3, ", match: [{labels: 'stage=prod,team'}]"), "--server", empty, "--outage", "shop-*"}, 0, []string{`\nops +2 +1 +0 +1 `, `\nPROBE +IN MESSAGES\ntargets/shop-0/target/readiness +2\n$`}},
 		{"outage of nothing", []string{"--config", file(t, 3, ""), "--server", empty, "--outage", "web-*"}, 1, []string{`--outage "web-\*": the agent has no such probe\n`}},
 		{"no history", []string{"--config", file(t, 3, ""), "--server", empty}, 1, []string{`the agent keeps no history: --state-dir is not set`}},
+		{"local date", []string{"--config", file(t, 3, ""), "--server", agent, "--since", "2026-03-01"}, 0, []string{`, 2 failures`}},
+		{"no date", []string{"--config", file(t, 3, ""), "--server", agent, "--since", "soon"}, 64, []string{`--since .*soon`}},
 		{"no file", []string{"--server", agent}, 64, []string{`--config is required: the prober.yaml to try\n`}},
 		{"error in the file", []string{"--config", file(t, 3, ", groupBy: [team]"), "--server", agent}, 1, []string{`prober.yaml:9: notify.receivers\[0\].groupBy`}},
 		{"no agent", []string{"--config", file(t, 3, ""), "--server", "unix:" + filepath.Join(t.TempDir(), "none")}, 3, nil},
