@@ -33,7 +33,7 @@ func (a *Agent) openMaintenance() {
 func (a *Agent) maintained(changes []maintenance.Change) {
 	for i := range changes {
 		c := &changes[i]
-		a.notifier.Maintain(&c.Info, c.Now != nil)
+		a.notifier.Maintain(&c.Info, c.Now != nil, time.Now())
 		if a.history != nil {
 			a.history.Spare(&c.Info, c.Now != nil && c.Now.Spared)
 		}

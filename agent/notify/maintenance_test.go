@@ -15,7 +15,7 @@ import (
 // maintain begins or ends a maintenance window of a pod.
 func (w *world) maintain(pod string, in bool) {
 	i := info(pod, "uid-"+pod)
-	w.Maintain(&i, in)
+	w.Maintain(&i, in, time.Now())
 }
 
 func TestMaintenance(t *testing.T) {
@@ -134,12 +134,12 @@ func TestMaintenance(t *testing.T) {
 		"pod is replaced inside": {"", func(w *world) {
 			next := info("web", "next")
 			w.maintain("web", true)
-			w.Maintain(&next, true)
+			w.Maintain(&next, true, time.Now())
 			w.removed("web", "uid-web", false)
 			w.maintain("web", false)
 			w.setStateOf("web", "next", failure, "")
 			time.Sleep(time.Hour)
-			w.Maintain(&next, false)
+			w.Maintain(&next, false, time.Now())
 			time.Sleep(time.Hour)
 		}, []string{"1h0m10s: web failure"}},
 		"new receiver inside": {"", func(w *world) {

@@ -121,10 +121,10 @@ func (n *Notifier) Changed(c *states.Change) {
 	}
 }
 
-// Maintain records that a probe is in a maintenance window, or no more. Within a window receivers get no message
+// Maintain records that a probe is in a maintenance window from now on, or no more. Within a window receivers get no message
 // about the probe, except about the end of a failure. A failure that lasts at the end of the window counts as if
 // it began then.
-func (n *Notifier) Maintain(i *worker.Info, in bool) {
+func (n *Notifier) Maintain(i *worker.Info, in bool, now time.Time) {
 	key := keyOf(i)
 	labels, exists := n.cfg.Labels(i.PodUID, i.Container, i.Kind)
 	n.mu.Lock()
@@ -142,7 +142,7 @@ func (n *Notifier) Maintain(i *worker.Info, in bool) {
 	next := *x
 	next.held = !x.held
 	if !next.held {
-		next.released = time.Now()
+		next.released = now
 	}
 	if exists {
 		next.labels = labels

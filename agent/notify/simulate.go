@@ -7,6 +7,7 @@ import (
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -59,10 +60,22 @@ func (s *Simulation) Change(c *states.Change) {
 	s.Advance(c.Time)
 	s.exists[Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}] = !c.Removed
 	s.notifier.Changed(c)
+	s.wake(c.Time)
+}
+
+// Maintain advances the simulation, and records that a probe is in a maintenance window from now on, or no more.
+func (s *Simulation) Maintain(i *worker.Info, in bool, now time.Time) {
+	s.Advance(now)
+	s.notifier.Maintain(i, in, now)
+	s.wake(now)
+}
+
+// wake wakes the receivers that have something to apply.
+func (s *Simulation) wake(now time.Time) {
 	for _, r := range s.clocks {
-		if len(r.dirty) > 0 && len(r.wake) > 0 {
-			<-r.wake
-			r.wakeAt(c.Time)
+		if len(r.dirty) > 0 && len(r.receiver.wake) > 0 {
+			<-r.receiver.wake
+			r.wakeAt(now)
 		}
 	}
 }

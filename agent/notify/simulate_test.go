@@ -32,6 +32,12 @@ func TestSimulationTellsWhatNotifierSends(t *testing.T) {
 			for range 80 {
 				time.Sleep(time.Duration(r.IntN(1+[]int{200, 5000, 60_000, 1_200_000}[r.IntN(4)]))*time.Millisecond + time.Microsecond)
 				pod := fmt.Sprint("pod", r.IntN(5))
+				if r.IntN(8) == 0 {
+					i, in := info(pod, pod), r.IntN(2) == 0
+					w.Maintain(&i, in, time.Now())
+					s.Maintain(&i, in, time.Now())
+					continue
+				}
 				c := &states.Change{Info: info(pod, pod), From: now[pod], To: []states.State{ok, ok, warning, failure, failure, unknown}[r.IntN(6)], Time: time.Now(), Cause: states.Cause{Reason: "body", Text: fmt.Sprint("text ", r.IntN(3))}}
 				c.Removed = r.IntN(20) == 0
 				if now[pod] = c.To; c.Removed {

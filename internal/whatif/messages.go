@@ -15,20 +15,26 @@ import (
 )
 
 // Messages returns the messages that the receivers of a configuration would have got for changes of the states of
-// probes until a time, in the order of time. It sorts the changes. labels returns the labels of NAMESPACE/POD.
-func Messages(c *config.Notify, changes []api.StateChange, until time.Time, labels func(pod string) map[string]string) (all []*format.Message) {
+// probes until a time, in the order of time, with its maintenance windows. It sorts the changes. labels returns the
+// labels of NAMESPACE/POD.
+func Messages(c *config.Agent, changes []api.StateChange, until time.Time, labels func(pod string) map[string]string) (all []*format.Message) {
 	if len(changes) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(changes, func(a, b api.StateChange) int { return a.Time.Compare(b.Time) })
-	s := notify.NewSimulation(c, changes[0].Time, func(m *format.Message) { all = append(all, m) })
+	start := changes[0].Time
+	s := notify.NewSimulation(c.Notify, start, func(m *format.Message) { all = append(all, m) })
 	s.Labels = labels
+	windows := newMaintenance(c.Maintenance, start, until, labels, s.Maintain)
 	causes := make(map[worker.Info]states.Cause)
 	for i := range changes {
 		if x, ok := changeOf(&changes[i], causes); ok {
+			windows.advance(x.Time)
+			windows.add(&x.Info, x.Time)
 			s.Change(x)
 		}
 	}
+	windows.advance(until)
 	s.Advance(until)
 	return all
 }

@@ -88,8 +88,8 @@ func local(t time.Time) string { return t.Local().Format("2006-01-02 15:04 MST")
 
 // receivers counts the messages, in the order of the file.
 func (o *outcome) receivers() (all []receiverCount) {
-	for i := range o.plan.notify.Receivers {
-		r := receiverCount{Name: o.plan.notify.Receivers[i].Name}
+	for i := range o.plan.config.Notify.Receivers {
+		r := receiverCount{Name: o.plan.config.Notify.Receivers[i].Name}
 		hours := make(map[time.Time]int)
 		for _, m := range o.messages {
 			if m.Receiver != r.Name {

@@ -113,7 +113,7 @@ func (s *simulation) localTimes(now time.Time) error {
 // plan is a prober.yaml to simulate.
 type plan struct {
 	file   string
-	notify *config.Notify
+	config *config.Agent
 	specs  map[string]probe.Spec // by group of targets
 }
 
@@ -132,7 +132,7 @@ func load(file string) (*plan, error) {
 	if err != nil {
 		return nil, command.Failed(err)
 	}
-	return &plan{file, cfg.Notify, specs}, nil
+	return &plan{file, cfg, specs}, nil
 }
 
 // outcome is what a plan would have made of the changes.
@@ -182,7 +182,7 @@ func (s *simulation) run(ctx context.Context, c *client.Client) error {
 				o.failures++
 			}
 		}
-		o.messages = whatif.Messages(p.notify, o.changes, head.Until, func(pod string) map[string]string { return known.labels[pod] })
+		o.messages = whatif.Messages(p.config, o.changes, head.Until, func(pod string) map[string]string { return known.labels[pod] })
 		all = append(all, o)
 	}
 	return s.write(&head, all)

@@ -51,7 +51,7 @@ func serve(t testing.TB, targets int, changes []api.StateChange) (server string)
 }
 
 // file writes a prober.yaml with the group shop and a receiver ops.
-func file(t testing.TB, failureThreshold int, receiver string) string {
+func file(t testing.TB, failureThreshold int, receiver string, more ...string) string {
 	path := filepath.Join(t.TempDir(), "prober.yaml")
 	text := fmt.Sprintf(`apiVersion: prober.dev/v1
 kind: AgentConfig
@@ -62,7 +62,7 @@ targets:
 notify:
   receivers:
   - {name: ops, exec: {command: [/bin/true]}%s}
-`, failureThreshold, receiver)
+`, failureThreshold, receiver) + strings.Join(more, "")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +105,9 @@ func TestSimulate(t *testing.T) {
 		{"outage of probes with labels", []string{"--config", file(t, 3, ", match: [{labels: 'stage=prod,team'}]"), "--server", empty, "--outage", "shop-*"}, 0, []string{`\nops +2 +1 +0 +1 `, `\nPROBE +IN MESSAGES\ntargets/shop-0/target/readiness +2\n$`}},
 		{"outage of nothing", []string{"--config", file(t, 3, ""), "--server", empty, "--outage", "web-*"}, 1, []string{`--outage "web-\*": the agent has no such probe\n`}},
 		{"no history", []string{"--config", file(t, 3, ""), "--server", empty}, 1, []string{`the agent keeps no history: --state-dir is not set`}},
+		{"maintenance", []string{"--config", file(t, 3, "", "maintenance:\n- {name: move, from: 2026-03-01T13:00:00Z, until: 2026-03-01T13:30:00Z, match: [{labels: team}]}\n"), "--server", agent}, 0, []string{`\nops +2 +1 +0 +1 `}},
+		{"other maintenance", []string{"--config", file(t, 3, "", "maintenance:\n- {name: move, from: 2026-03-01T13:00:00Z, until: 2026-03-01T13:30:00Z, match: [{labels: '!team'}]}\n"), "--server", agent}, 0, []string{`\nops +4 +2 +0 +2 `}},
+		{"long maintenance", []string{"--config", file(t, 3, "", "maintenance:\n- {name: move, schedule: '59 12 * * *', duration: 15m}\n"), "--server", agent, "--messages"}, 0, []string{`\nops +4 +2 +0 +2 `, `\n2026-03-01 \d\d:14:10 +ops +`}},
 		{"local date", []string{"--config", file(t, 3, ""), "--server", agent, "--since", "2026-03-01"}, 0, []string{`, 2 failures`}},
 		{"no date", []string{"--config", file(t, 3, ""), "--server", agent, "--since", "soon"}, 64, []string{`--since .*soon`}},
 		{"no file", []string{"--server", agent}, 64, []string{`--config is required: the prober.yaml to try\n`}},
