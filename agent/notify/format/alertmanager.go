@@ -25,9 +25,9 @@ type alertmanagerAlert struct {
 	GeneratorURL string            `json:"generatorURL,omitempty"`
 }
 
-// alertmanagerStates has the labels by state. The alerts of deploy/prometheus have the same names.
+// alertmanagerStates has the labels by state. The alerts of deploy/prometheus have the same names and severities.
 var alertmanagerStates = []struct{ state, alertname, severity string }{
-	{"failure", "ProberProbeFailing", "critical"}, {"unknown", "ProberProbeUnknown", "warning"}, {"warning", "ProberProbeWarning", "warning"},
+	{"failure", "ProberProbeFailing", "warning"}, {"unknown", "ProberProbeUnknown", "warning"}, {"warning", "ProberProbeWarning", "info"},
 }
 
 // alertmanager returns an alert for each probe. Each message about a group has all of its alerts, so that they

@@ -233,7 +233,7 @@ func TestAlertmanagerLabels(t *testing.T) {
 		t.Fatalf("%v: %+v", err, alerts)
 	}
 	want := map[string]string{
-		"alertname": "ProberProbeFailing", "severity": "critical", "namespace": "targets", "pod": "a", "container": "target", "kind": "readiness", "handler": "http",
+		"alertname": "ProberProbeFailing", "severity": "warning", "namespace": "targets", "pod": "a", "container": "target", "kind": "readiness", "handler": "http",
 		"instance": "db1", "team": "payments", "app_kubernetes_io_name": "shop", "_9": "x", "_": "x",
 	}
 	if !maps.Equal(alerts[0].Labels, want) {
