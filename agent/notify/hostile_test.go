@@ -43,7 +43,7 @@ var hostileTexts = map[string]string{
 	"JSON":            `","text":"injected","x":"\u0022 \ }]}`,
 	"mail":            "x\r\nBcc: all@example.org\r\n\r\n.\r\nMAIL FROM:<x@y.z>",
 	"Go template":     `{{.Receiver}} {{printf "%s" .}} {{template "x"}}`,
-	"card template":   "{{DATE(2017-02-14T06:08:39Z, SHORT)}} ${secret} $root @{body('x')}",
+	"card template":   "{{{DATE(2017-02-14T06:08:39Z, SHORT)}} ${secret} $root @{body('x')}",
 	"shell":           "$(reboot) `reboot` ; rm -rf / # ' \" \\",
 	"format":          "%s%n%d %!x(MISSING)",
 	"long":            strings.Repeat("long ", 10000),

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -160,6 +161,9 @@ func (w *webhook) target(secrets *secretFiles) (*url.URL, error) {
 	target, err := url.Parse(text)
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
 		return nil, &failure{text: "urlFile: must contain an http:// or https:// URL", final: true}
+	}
+	if topic := path.Base(target.Path); w.spec().Format == config.NtfyFormat && len(topic) > 1 {
+		secrets.add(topic) // who knows it may read the messages
 	}
 	return target, nil
 }

@@ -369,3 +369,22 @@ func checkHTML(t *testing.T, text string) {
 		}
 	}
 }
+
+// A target that writes an encoded word does not change the subject that a mail program shows.
+func TestSubjectHasNoEncodedWordOfTarget(t *testing.T) {
+	for _, text := range []string{"220 =?utf-8?B?4oCuZ25w?=", "=?=?utf-8?Q?=E2=80=AE?=", "é =?utf-8?B?4oCuZ25w?="} {
+		m := message(with(target("a", "failure"), func(p *format.Probe) { p.Text = text }))
+		raw, err := format.Mail(m, &config.MailReceiver{From: "p@h.example", To: []string{"o@h.example"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := mail.ReadMessage(bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		subject, err := new(mime.WordDecoder).DecodeHeader(got.Header.Get("Subject"))
+		if err != nil || strings.ContainsRune(subject, '\u202e') || !strings.Contains(subject, "= ?utf-8?") {
+			t.Errorf("%q: subject %q, %v", text, subject, err)
+		}
+	}
+}

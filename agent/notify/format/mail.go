@@ -34,7 +34,7 @@ func Mail(m *Message, spec *config.MailReceiver) ([]byte, error) {
 		for _, field := range [][2]string{
 			{"From", spec.From},
 			{"To", strings.Join(spec.To, ",\r\n ")},
-			{"Subject", strings.ReplaceAll(mime.QEncoding.Encode("utf-8", "[prober] "+m.Title), "?= =?", "?=\r\n =?")},
+			{"Subject", subject(m.Title)},
 			{"Date", m.Time.Format(time.RFC1123Z)},
 			{"Message-ID", fmt.Sprintf("<%s.%s@%s>", m.ID, rand.Text(), host)},
 			{"References", fmt.Sprintf("<%s@%s>", m.ID, host)},
@@ -48,6 +48,13 @@ func Mail(m *Message, spec *config.MailReceiver) ([]byte, error) {
 		err := errors.Join(addPart(parts, "text/plain", m.look().symbol+" "+m.Title+"\n\n"+m.mailText()), addPart(parts, "text/html", m.mailHTML()), parts.Close())
 		return b.Bytes(), err
 	})
+}
+
+// subject returns the value of the field Subject. A target may have written a part of title: none of it is an
+// encoded word.
+func subject(title string) string {
+	encoded := mime.QEncoding.Encode("utf-8", "[prober] "+strings.ReplaceAll(title, "=?", "= ?"))
+	return strings.ReplaceAll(encoded, "?= =?", "?=\r\n =?") // a line each
 }
 
 // addPart adds an alternative of a mail.

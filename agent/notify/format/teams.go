@@ -55,9 +55,14 @@ type teamsMessage struct {
 }
 
 // teamsText escapes the templates and dates of Adaptive Cards.
-var teamsText = strings.NewReplacer("{{", "{ {", "${", "$ {")
+func teamsText(text string) string {
+	for strings.Contains(text, "{{") { // in "{{{" are two
+		text = strings.ReplaceAll(text, "{{", "{ {")
+	}
+	return strings.ReplaceAll(text, "${", "$ {")
+}
 
-func textRun(text string) teamsRun { return teamsRun{Type: "TextRun", Text: teamsText.Replace(text)} }
+func textRun(text string) teamsRun { return teamsRun{Type: "TextRun", Text: teamsText(text)} }
 
 // teamsColors has the color by state.
 var teamsColors = map[string]string{"failure": "Attention", "unknown": "Warning", "warning": "Warning", "success": "Good"}

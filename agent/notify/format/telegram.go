@@ -40,7 +40,8 @@ func telegram(in *Input) (*Request, error) {
 
 func (m *Message) telegramText() []byte {
 	var b bytes.Buffer
-	b.WriteString("<b>" + m.look().symbol + " " + htmlText.Replace(m.Title) + "</b>\n")
+	// In a code Telegram makes no mentions, commands and links of what a target may have written.
+	b.WriteString(m.look().symbol + " <code>" + htmlText.Replace(m.Title) + "</code>\n")
 	for i := range m.Probes {
 		p := &m.Probes[i]
 		b.WriteString("\n<b>" + htmlText.Replace(p.headline()) + "</b>\n")

@@ -51,10 +51,12 @@ fn is_name(name: &str) -> bool {
 pub fn check_age(findings: &mut Findings, config: &Config, tls: &str) -> Result<()> {
     let limits = Config(config.get("certificateAge").unwrap_or("{}"));
     let (at, name_of) = if limits.text("certificates") == "leaf" { ("peer.0.notAfter", "leafEnd") } else { ("chainEndsAt", "chainEnd") };
-    let end = match json::lookup(tls, at).and_then(|t| t.parse().ok()) {
-        Some(end) => Duration::from_secs(end),
-        None => return Ok(()),
-    };
+    if json::lookup(tls, "peer").map(json::items).unwrap_or_default().is_empty() {
+        return Ok(()); // the host knows no certificate
+    }
+    // A certificate may have ended before 1970.
+    let seconds = json::lookup(tls, at).and_then(|t| t.parse::<i64>().ok()).unwrap_or_default().max(0);
+    let end = Duration::from_secs(seconds as u64);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let left = end.checked_sub(now).unwrap_or_default();
     for (name, fails) in [("fail", true), ("warn", false)] {

@@ -212,12 +212,17 @@ impl Exchange<'_> {
         self.findings.fail_for("http_status", why);
     }
 
-    /// Returns from where the response came, if redirects led there. Queries can have tokens and are left out.
+    /// Returns from where the response came, if redirects led there. Users, passwords and queries, which can have
+    /// tokens, are left out.
     fn after_redirects(&self) -> String {
         let url = self.head("url").map(json::text).unwrap_or_default();
+        let url = url.split(['?', '#'].as_slice()).next().unwrap_or_default();
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = authority.rsplit('@').next().unwrap_or_default();
         match self.number("redirects") as u32 {
             0 => String::new(),
-            n => format!(", after redirect {} to {}", n, shorten(url.split(['?', '#'].as_slice()).next().unwrap_or_default(), 200)),
+            n => format!(", after redirect {} to {}", n, shorten(&format!("{}://{}{}", scheme, host, path), 200)),
         }
     }
 
