@@ -87,6 +87,9 @@ func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
 			d.Errorf(n, path, "must have exactly one of exec, mail, webhook")
 		}
 		d.setRepeatInterval(n, path, &r)
+		if quiet := yamlpos.Field(n, "quiet"); quiet != nil && !r.Quiet.Ends() {
+			d.Errorf(quiet, path+".quiet", "the quiet hours never end: together they leave no gap")
+		}
 		*to = append(*to, r)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // maxChanges is the maximum number of changes within a window of four hours, which are in memory together.
-const maxChanges = 1 << 20
+const maxChanges = 1 << 17
 
 // ChangeQuery selects changes.
 type ChangeQuery struct {
@@ -42,14 +42,14 @@ func (s *Store) Changes(ctx context.Context, q *ChangeQuery, begin func(since ti
 	r := changeReader{told: make(map[*track]record.State), each: each}
 	r.timeline = timeline{
 		s: s, since: since.UnixMilli(), until: q.Until.UnixMilli(), selects: q.Match, windowRead: r.deliver, changed: r.change,
-		passed: func(*track, int64, int64) {},
+		passed: r.passed,
 	}
 	if _, err := r.read(ctx); err != nil {
 		return err
 	}
 	for _, t := range r.tracks {
-		if r.toldOf(t) == record.Absent && t.since <= r.until {
-			r.tell(t, t.since, t.state, t.reason, t.text)
+		if t.state == record.Absent && t.since < min(r.snapshot, r.until) {
+			r.tell(t, t.since, record.Absent, "", "") // it ended while the agent did not run
 		}
 	}
 	return r.deliver()
@@ -64,12 +64,16 @@ func (r *changeReader) toldOf(t *track) record.State {
 
 // change implements timeline.changed.
 func (r *changeReader) change(t *track, at int64, next record.State, reason, text string) {
-	if r.toldOf(t) == record.Absent && t.since < at {
-		r.tell(t, t.since, t.state, t.reason, t.text)
-	}
 	again := t.state == record.Absent && !t.removed && next == record.Unknown && reason == ""
 	if !r.stopping && !again { // a probe that begins again, without a verdict yet, is in its last state
 		r.tell(t, at, next, reason, text)
+	}
+}
+
+// passed implements timeline.passed: the first state of a series within the time is told.
+func (r *changeReader) passed(t *track, from, to int64) {
+	if r.toldOf(t) == record.Absent && t.state != record.Absent && from <= r.until && to >= r.since {
+		r.tell(t, from, t.state, t.reason, t.text)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
 )
 
 var threePods = []string{"a", "b", "c"}
@@ -106,4 +107,48 @@ func TestChangesAreThoseThatHappened(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A failure that goes on over windows of maintenance is told with its begin, and a probe that disappears while the
+// agent does not run ends.
+func TestChangesOfLongFailure(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		r := run(t, history.Config{StateDir: dir})
+		a, gone := info("a", "1"), info("gone", "2")
+		for _, i := range []worker.Info{a, gone} {
+			r.store.Observe(i)
+			r.change(i, states.Failure, "down")
+		}
+		for range 3 {
+			time.Sleep(20 * time.Hour)
+			r.store.Spare(&a, true)
+			time.Sleep(time.Hour)
+			r.store.Spare(&a, false)
+		}
+		r.settle()
+		r.stop()
+		time.Sleep(10 * time.Minute)
+		r = run(t, history.Config{StateDir: dir})
+		a = info("a", "3")
+		r.store.Observe(a)
+		r.change(a, states.Failure, "down")
+		time.Sleep(time.Hour)
+		r.change(a, states.Success, "")
+		r.settle()
+		got := r.changes(start)
+		want := []string{
+			"2000-01-01 00:00:00 a absent-failure down", "2000-01-01 00:00:00 gone absent-failure down", "2000-01-03 15:00:01 gone failure-absent ", "2000-01-03 16:10:01 a failure-success ",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		middle := start.Add(30 * time.Hour)
+		got = r.changes(middle)
+		want = []string{"2000-01-02 06:00:00 a absent-failure ", "2000-01-02 06:00:00 gone absent-failure ", "2000-01-03 15:00:01 gone failure-absent ", "2000-01-03 16:10:01 a failure-success "}
+		if !slices.Equal(got, want) {
+			t.Errorf("since the middle:\ngot  %q\nwant %q", got, want)
+		}
+	})
 }

@@ -5,6 +5,9 @@ import "github.com/daeace23/prober/agent/history/record"
 // MaxParts is the limit of the parts of a report.
 const MaxParts = 100
 
+// maxPartsHeld is the limit of the parts of all series that are in memory together, 32 MiB.
+const maxPartsHeld = 2 << 20
+
 // part is how long a series was up and down in a part of a report, in milliseconds.
 type part struct{ up, down int64 }
 
@@ -16,6 +19,9 @@ func (r *reporter) addToParts(t *track, from, to int64) {
 	}
 	y := &t.tally
 	if y.parts == nil {
+		if r.parts += int(n); r.parts > maxPartsHeld {
+			return // [Store.Report] returns an error
+		}
 		y.parts = make([]part, n)
 	}
 	start := r.query.Since.UnixMilli()

@@ -48,6 +48,7 @@ type timeline struct {
 	ids       map[uint32]*track
 	known     int64 // until when the states are known: the agent ran
 	snapshots uint64
+	snapshot  int64  // time of the last one
 	awaited   uint32 // Held events of the current snapshot that are to come
 }
 
@@ -144,6 +145,7 @@ func (l *timeline) apply(e *record.Event) {
 			l.endAll(l.known)
 		}
 		l.snapshots++
+		l.snapshot = e.Time
 		if l.awaited = e.ID; l.awaited == 0 {
 			l.endOthers()
 		}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -65,6 +66,7 @@ type tally struct {
 type reporter struct {
 	timeline
 	query   *Query
+	parts   int  // parts in memory
 	details int  // bytes of incidents in memory
 	from    *Key // collect incidents from this key on; nil: from the first
 	below   *Key // and only for keys below this one; nil: for all
@@ -84,6 +86,9 @@ func (s *Store) Report(ctx context.Context, q *Query, begin func(*Page) error, e
 	}
 	r.timeline = timeline{s: s, since: since.UnixMilli(), until: q.Until.UnixMilli(), selects: r.selects, passed: r.passed}
 	end, err := r.read(ctx)
+	if err == nil && r.parts > maxPartsHeld {
+		err = fmt.Errorf("too many probes for %d parts: select a namespace, or fewer parts", q.Parts)
+	}
 	if err != nil {
 		return err
 	}

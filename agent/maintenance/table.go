@@ -351,6 +351,11 @@ func keyOf(i *worker.Info) manager.Key {
 	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
 }
 
+// namesOf returns the names of a probe, which identify it to people.
+func namesOf(i *worker.Info) [4]string {
+	return [4]string{i.Namespace, i.Pod, i.Container, i.Kind.String()}
+}
+
 // Observe implements [worker.Observer].
 func (t *Table) Observe(info worker.Info) worker.ProbeObserver {
 	defer t.call()
@@ -363,8 +368,12 @@ func (t *Table) Observe(info worker.Info) worker.ProbeObserver {
 		t.probes[key] = p
 	}
 	p.workers++
+	was, before := p.now, p.info
 	p.now = nil // so that readers that observe the new worker are told
 	t.describeLocked(p, info)
+	if was != nil && !t.closed && (p.now == nil || namesOf(&before) != namesOf(&info)) { // compareLocked saw no change
+		t.queue = append(t.queue, func() { t.cfg.Changed([]Change{{before, nil}}) })
+	}
 	return observed{t, key}
 }
 

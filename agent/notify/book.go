@@ -33,7 +33,8 @@ type change struct {
 	target       string // "" if unknown
 	labels       map[string]string
 	state        states.State
-	removed      bool
+	removed      bool      // it ended because the probe is gone
+	ended        time.Time // when the end of its flapping was found
 	at           time.Time
 	cause        states.Cause
 	held         bool      // the probe is in a maintenance window
@@ -83,7 +84,8 @@ type item struct {
 	at           time.Time         // when state began
 	since        time.Time         // when the incident began
 	cause        states.Cause
-	removed      bool // it ended because the probe is gone
+	removed      bool      // it ended because the probe is gone
+	ended        time.Time // when the end of its flapping was found
 
 	told      states.State // last state that the receiver knows
 	toldCause states.Cause // cause in the message with told
@@ -141,6 +143,7 @@ type book struct {
 	sent  pace.Bucket
 
 	quietUntil time.Time // end of the present or the last quiet hours
+	quietFrom  time.Time // when quietUntil was computed
 
 	round   uint64 // number of calls of plans
 	planned []plan // result of the last one
@@ -360,7 +363,7 @@ func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 		case mayOwe && it.state != quiet && !it.held && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
 			it.setOwed()
 			changed = true
-		case mayOwe && it.state == quiet && !it.sending && now.Sub(latest(it.at, b.quietUntil)) > b.spec.Retention:
+		case mayOwe && it.state == quiet && !it.sending && now.Sub(latest(latest(it.at, it.ended), b.quietUntil)) > b.spec.Retention:
 			delete(b.items, key)
 			b.dropped++
 			changed = true
@@ -372,8 +375,8 @@ func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 // isQuiet reports whether nothing may be sent, because of quiet hours. An incident that begins and ends
 // meanwhile is never owed.
 func (b *book) isQuiet(now time.Time) bool {
-	if !now.Before(b.quietUntil) {
-		b.quietUntil = latest(b.quietUntil, b.spec.Quiet.Until(now))
+	if !now.Before(b.quietUntil) || now.Before(b.quietFrom) { // in the second case the clock was set back
+		b.quietUntil, b.quietFrom = latest(earliest(b.quietUntil, now), b.spec.Quiet.Until(now)), now
 	}
 	return now.Before(b.quietUntil)
 }
@@ -389,15 +392,15 @@ func (b *book) end(it *item, now time.Time) {
 
 // takeOver takes over the incidents of other. same reports whether both send to the same destination: if not,
 // the receiver knows nothing yet.
-func (b *book) takeOver(other *book, same bool) {
-	b.dropped = other.dropped
+func (b *book) takeOver(other *book, same bool, now time.Time) {
+	b.dropped, b.quietUntil = other.dropped, earliest(other.quietUntil, now)
 	mayFlap := same && b.spec.FlapDetection
 	if mayFlap {
 		b.begins = other.begins
 	}
 	for key, it := range other.items {
 		if it.flapping.on && !mayFlap {
-			other.settle(it)
+			other.settle(it, now)
 		}
 		it.group = nil
 		if !same {
@@ -486,6 +489,16 @@ func (b *book) plans(now time.Time) []plan {
 	return all
 }
 
+// quietLook is the pause between two looks at the clock in quiet hours: it may be set.
+const quietLook = time.Minute
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -497,7 +510,7 @@ func latest(a, b time.Time) time.Time {
 // If merge is set and the rate limit allows only one more message, that message has all groups that are due.
 func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 	if b.isQuiet(now) {
-		return nil, earlier(b.nextUpdate(now), b.quietUntil)
+		return nil, earlier(b.nextUpdate(now), earliest(b.quietUntil, now.Add(quietLook)))
 	}
 	var due []plan
 	for _, p := range b.plans(now) {

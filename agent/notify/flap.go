@@ -111,7 +111,7 @@ func (it *item) steadyAt() time.Time {
 
 // settle ends the flapping of a probe. The incident gets the state of the probe. The receiver must get it, also if
 // it knows that state, because the probe has failed all the time.
-func (b *book) settle(it *item) {
+func (b *book) settle(it *item, now time.Time) {
 	f := it.flapping
 	it.flapping = flapping{}
 	if f.state != quiet {
@@ -119,6 +119,7 @@ func (b *book) settle(it *item) {
 	}
 	if f.state != it.state {
 		b.setState(it, f.state, f.at)
+		it.ended = now
 		return
 	}
 	if !it.held {
@@ -131,7 +132,7 @@ func (b *book) settle(it *item) {
 func (b *book) settleSteady(now time.Time) (changed bool) {
 	for _, it := range b.items {
 		if it.flapping.on && !now.Before(it.steadyAt()) {
-			b.settle(it)
+			b.settle(it, now)
 			changed = true
 		}
 	}

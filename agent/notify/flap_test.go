@@ -48,6 +48,10 @@ func TestFlapping(t *testing.T) {
 			w.flap("a", 3, 10*time.Second, 10*time.Second)
 			time.Sleep(time.Hour)
 		}, []string{"1s: a failure", "11s: a resolved", "21s: a failure", "31s: a resolved", "41s: a failure", "15m50s: a resolved"}, []string{"41s: a 3 failure"}},
+		"the end is sent after a short retention": {fields + ", retention: 1m", func(w *world) {
+			w.flap("a", 3, 10*time.Second, 10*time.Second)
+			time.Sleep(time.Hour)
+		}, []string{"1s: a failure", "11s: a resolved", "21s: a failure", "31s: a resolved", "41s: a failure", "15m50s: a resolved"}, []string{"41s: a 3 failure"}},
 		"a flapper of 40 seconds for a day is repeated": {fields, func(w *world) {
 			w.flap("a", 24*60*60/40, 20*time.Second, 20*time.Second)
 			time.Sleep(time.Hour)

@@ -58,6 +58,43 @@ func TestQuietHoursKeepKnownIncidents(t *testing.T) {
 	})
 }
 
+// So is one whose quiet hours a reload ends, or of which a restart sees the end.
+func TestQuietHoursKeepKnownIncidentsOverReloadAndRestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		next func(w *world)
+		want string
+	}{
+		"reload": {func(w *world) {
+			sleepUntil(w, 2*time.Hour)
+			w.conf.Receivers = slices.Clone(w.conf.Receivers)
+			w.conf.Receivers[0].Quiet = nil
+			w.Set("prober.yaml", w.conf)
+		}, "2h0m0s: a resolved"},
+		"restart": {func(w *world) {
+			sleepUntil(w, 3*time.Hour+5*time.Minute)
+			w.stop()
+			sleepUntil(w, 3*time.Hour+12*time.Minute)
+			w.run()
+		}, "3h12m0s: a resolved"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, quietHours+", retention: 5m")
+				w.stop()
+				w.cfg.StateFile = filepath.Join(t.TempDir(), "notifications.json")
+				w.run()
+				w.setState("a", failure)
+				sleepUntil(w, time.Hour)
+				w.expect("10s: a failure")
+				w.setState("a", ok)
+				c.next(w)
+				sleepUntil(w, 4*time.Hour)
+				w.expect(c.want)
+			})
+		})
+	}
+}
+
 // Repeats wait for the end of quiet hours too, and a test message does not.
 func TestQuietHoursAndRepeats(t *testing.T) {
 	bubble(t, quietHours+", repeatInterval: 1h", func(t *testing.T, w *world) {

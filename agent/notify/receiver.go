@@ -178,7 +178,7 @@ func (r *receiver) takeOver() {
 		left := r.take(r.before)
 		r.mu.Lock()
 		r.before.mu.Lock()
-		r.book.takeOver(r.before.book, sameDestination(r.spec, r.before.spec))
+		r.book.takeOver(r.before.book, sameDestination(r.spec, r.before.spec), now)
 		for _, c := range left {
 			r.book.apply(c, now)
 		}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/internal/regular"
@@ -19,7 +18,7 @@ import (
 
 const (
 	stateVersion = 1
-	maxState     = 64 << 20               // limit of the file, in bytes
+	maxState     = 256 << 20              // limit of the file, in bytes
 	saveInterval = 500 * time.Millisecond // at least, between two saves: a kill may repeat the messages of this time
 	retrySave    = 30 * time.Second
 	// restoredWait is how long after a restart the probes of restored incidents may be missing.
@@ -33,8 +32,9 @@ type savedState struct {
 }
 
 type savedReceiver struct {
-	Items  []savedItem  `json:"items,omitempty"`
-	Groups []savedGroup `json:"groups,omitempty"`
+	Items      []savedItem  `json:"items,omitempty"`
+	Groups     []savedGroup `json:"groups,omitempty"`
+	QuietUntil time.Time    `json:"quietUntil,omitzero"`
 }
 
 type savedItem struct {
@@ -79,11 +79,11 @@ type savedGroup struct {
 
 // save returns the state of b for the state file.
 func (b *book) save() *savedReceiver {
-	s := &savedReceiver{}
+	s := &savedReceiver{QuietUntil: b.quietUntil}
 	for _, it := range b.items {
 		s.Items = append(s.Items, savedItem{
 			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.target, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
-			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), format.Labels(it.labels), it.flapping.save(), it.held, it.released,
+			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), it.labels, it.flapping.save(), it.held, it.released,
 		})
 		b.groupOf(it)
 	}
@@ -119,13 +119,17 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 		}
 		it.began = it.since
 		if f := x.Flapping; f != nil {
-			it.flapping = flapping{true, parseState(f.State), f.At, f.Count, f.First}
+			it.flapping = flapping{true, parseState(f.State), now, f.Count, f.First} // what it did meanwhile is unknown
 		}
 		it.maybeGone, it.check = it.state != quiet, now.Add(restoredWait)
 		it.waits = b.ready(it)
 		b.items[it.Key] = it
 		b.groupOf(it)
+		if it.flapping.on && !b.spec.FlapDetection {
+			b.settle(it, now)
+		}
 	}
+	b.quietUntil = earliest(s.QuietUntil, now)
 	for _, x := range s.Groups {
 		if g := b.groups[x.Name]; g != nil {
 			g.id, g.lastSent, g.notBefore = x.ID, x.LastSent, x.NotBefore

@@ -72,6 +72,15 @@ func (w Window) Next(t time.Time) (begin, end time.Time) {
 // List is a union of windows.
 type List []Window
 
+// Ends reports whether the windows leave a gap together.
+func (l List) Ends() bool {
+	if len(l) == 0 {
+		return true
+	}
+	begin, _ := l[0].Next(time.Unix(0, 0))
+	return !l.Contains(l.Until(begin))
+}
+
 // Contains reports whether t is within a span of a window.
 func (l List) Contains(t time.Time) bool {
 	return slices.ContainsFunc(l, func(w Window) bool { return w.Contains(t) })

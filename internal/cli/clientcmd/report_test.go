@@ -161,10 +161,10 @@ func TestReport(t *testing.T) {
 
 // Dates are in the time zone of the host. The output has the zone.
 func TestReportTimesAreLocal(t *testing.T) {
-	server, queries := reporting(t, reported("shop", 1, 0))
 	zone := time.Local
+	t.Cleanup(func() { time.Local = zone }) // after the server has ended, which reads it
 	time.Local = time.FixedZone("CET", 3600)
-	defer func() { time.Local = zone }()
+	server, queries := reporting(t, reported("shop", 1, 0))
 	for _, c := range []struct{ args, query string }{
 		{"--since 2026-01-02 --until 2026-01-03T04:05:06Z", "since=2026-01-02T00%3A00%3A00%2B01%3A00&until=2026-01-03T04%3A05%3A06Z"},
 		{"--since 2026-01-02T15:04", "since=2026-01-02T15%3A04%3A00%2B01%3A00"},
