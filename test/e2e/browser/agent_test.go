@@ -3,6 +3,7 @@ package browser
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -100,15 +101,18 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// freeAddr returns a free loopback address. The agent uses the same address after a restart.
+// freeAddr returns a free loopback address. The agent uses the same address after a restart. The port is below the
+// ones that the system gives to programs that ask for any.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(22_000))); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 func (a *agent) start() {
