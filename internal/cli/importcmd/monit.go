@@ -336,7 +336,7 @@ func (c *monitCheck) program(at position, failures int) {
 		c.p.noEqual(at, "the command needs an absolute path and no shell")
 		return
 	}
-	if secretInText().MatchString(c.place) {
+	if commandHasSecret(words) {
 		c.p.noEqual(at, "the arguments of the command may have a password")
 		return
 	}

@@ -205,6 +205,18 @@ func (p *plan) addGroup(g *group) *group {
 	if p.full(g.at) || !p.onlyOwnReferences(g.at, g.probe.action) {
 		return nil
 	}
+	var ok bool
+	if g.probe.action, ok = p.guarded(g.at, g.name, g.probe.action); !ok {
+		return nil
+	}
+	g.http = slices.DeleteFunc(g.http, func(list fields) bool {
+		address, _ := list.get("url").(string)
+		if urlHasSecret(address) || assignsSecret(address) {
+			p.noEqual(g.at, "the list of targets is not imported: its URL cannot have a secret: use bearerTokenFile")
+			return true
+		}
+		return false
+	})
 	seen := make(map[string]bool)
 	g.static = slices.DeleteFunc(g.static, func(text string) bool {
 		if seen[text] {
@@ -249,6 +261,8 @@ func (p *plan) isAddress(at position, text string) bool {
 		p.noEqual(at, "the target is not imported: %v", err)
 	case reference().MatchString(text) || strings.Contains(text, "${"):
 		p.noEqual(at, "the target is not imported: an address cannot refer to a secret")
+	case urlHasSecret(text):
+		p.noEqual(at, "the target is not imported: an address cannot have a password")
 	default:
 		return true
 	}
@@ -311,6 +325,12 @@ func (p *plan) addReceiver(at position, name string, f fields) string {
 	if len(p.receivers) == maxReceivers {
 		p.noEqual(at, "the receiver is not imported: there are more than %d", maxReceivers)
 		return ""
+	}
+	for _, kind := range f {
+		if body, ok := kind.value.(fields); ok && fieldsHaveSecret(body) {
+			p.noEqual(at, "the receiver is not imported: it may have a secret")
+			return ""
+		}
 	}
 	name = p.uniqueIn(name, "receiver", func(name string) bool {
 		return slices.ContainsFunc(p.receivers, func(r *receiver) bool { return r.name == name })
@@ -379,6 +399,13 @@ func (p *plan) referTo(what string) string {
 
 func (p *plan) checkedLabels(at position, labels map[string]string) map[string]string {
 	size := 0
+	maps.DeleteFunc(labels, func(name, value string) bool {
+		if !assignsSecret(name + "=" + value) {
+			return false
+		}
+		p.noEqual(at, "the label %.40q is not imported: it may have a secret", name)
+		return true
+	})
 	for name, value := range labels {
 		size += len(name) + len(value)
 	}
