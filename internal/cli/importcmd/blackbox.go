@@ -256,6 +256,9 @@ func (e *exporter) job(o *object, period, timeout time.Duration) {
 			probe.timeout = limit
 		}
 		for _, list := range lists {
+			if e.p.full(list.at) {
+				return
+			}
 			g := list
 			g.static, g.labels = slices.Clone(list.static), maps.Clone(list.labels)
 			g.name, g.probe, g.module, g.moduleAt = name, probe, module, m.at

@@ -159,7 +159,11 @@ func (k *cloudCheck) targets(o *object) {
 		}
 		o = shared
 	}
-	for host := range strings.SplitSeq(o.text("host_names"), ",") {
+	hosts := o.text("host_names")
+	if !k.p.pay(o.at("host_names"), hosts) {
+		return
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
 		if host = strings.TrimSpace(host); host != "" {
 			k.add(o.at("host_names"), host)
 		}

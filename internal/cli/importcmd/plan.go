@@ -33,6 +33,7 @@ type plan struct {
 	findings []Finding
 	reported map[kind]int
 	omitted  int // findings above maxFindings
+	size     int // bytes of the entries
 
 	names       map[string]bool // of groups, pushes and endpoints
 	numbers     map[string]int  // last numbers that were appended to names
@@ -41,18 +42,22 @@ type plan struct {
 	secrets     map[string]bool // patterns of secrets.allow
 	references  map[string]bool // references to secrets that this package has made
 	files       map[string]bool // names of files with secrets
+
+	credentialNames map[string]bool
 }
 
-// maxFindings, of each kind, and maxEntries bound what a hostile file can ask for.
+// maxFindings, of each kind, maxEntries and maxSize, in bytes, bound what a hostile file can ask for.
 const (
 	maxFindings = 20_000
 	maxEntries  = 20_000
+	maxSize     = 64 << 20
 )
 
 func newPlan() *plan {
 	return &plan{
 		reported: make(map[kind]int), grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
 		numbers: make(map[string]int), moduleOf: make(map[string]*module), moduleNames: make(map[string]bool), secrets: make(map[string]bool), references: make(map[string]bool), files: make(map[string]bool),
+		credentialNames: make(map[string]bool),
 	}
 }
 
@@ -202,9 +207,11 @@ func clampCount(n int) int { return min(max(n, 0), 1<<30) }
 // addGroup adds g, and chooses its name. It leaves out addresses that prober refuses. It returns nil if nothing is
 // left.
 func (p *plan) addGroup(g *group) *group {
-	if p.full(g.at) || !p.onlyOwnReferences(g.at, g.probe.action) {
+	if p.full(g.at) || !p.payGroup(g) || !p.onlyOwnReferences(g.at, g.probe.action) {
 		return nil
 	}
+	slices.Sort(g.alerts)
+	g.alerts = slices.Compact(g.alerts)
 	var ok bool
 	if g.probe.action, ok = p.guarded(g.at, g.name, g.probe.action); !ok {
 		return nil
@@ -243,11 +250,34 @@ func (p *plan) addGroup(g *group) *group {
 }
 
 func (p *plan) full(at position) bool {
-	if len(p.groups)+len(p.pushes)+len(p.modules)+len(p.endpoints) < maxEntries {
+	switch {
+	case len(p.groups)+len(p.pushes)+len(p.modules)+len(p.endpoints) >= maxEntries:
+		p.noEqual(at, "there are more than %d entries", maxEntries)
+	case p.size > maxSize:
+		p.noEqual(at, "the entries have more than %d MiB", maxSize>>20)
+	default:
 		return false
 	}
-	p.noEqual(at, "there are more than %d entries", maxEntries)
 	return true
+}
+
+// pay adds the size of texts that are copied. It reports whether there is room for them.
+func (p *plan) pay(at position, all ...string) bool {
+	for _, text := range all {
+		p.size += len(text) + 16 // a string has a header
+	}
+	return !p.full(at)
+}
+
+// payGroup adds the size of a group.
+func (p *plan) payGroup(g *group) bool {
+	for text := range texts(g.probe.action) {
+		p.size += len(text)
+	}
+	for name, value := range g.labels {
+		p.size += len(name) + len(value)
+	}
+	return p.pay(g.at, g.static...)
 }
 
 // isAddress reports whether prober accepts an address, and reports one that it does not.
@@ -345,8 +375,9 @@ const maxReceivers = 50
 // addCredentials adds credentials for TLS, and returns their name.
 func (p *plan) addCredentials(at position, name, plugin string, f fields) string {
 	name = p.uniqueIn(name, "tls", func(name string) bool {
-		return slices.ContainsFunc(p.credentials, func(c *credential) bool { return c.rest[0].value == name })
+		return p.credentialNames[name]
 	})
+	p.credentialNames[name] = true
 	f = append(fields{{"name", name}}, f...)
 	p.credentials = append(p.credentials, &credential{entry{at: at}, f.with("plugins", []string{plugin})})
 	return name
@@ -488,42 +519,41 @@ func hasControl(text string) bool {
 
 // acyclic removes dependencies on unknown groups and those that close a cycle.
 func (p *plan) acyclic() {
-	groups := make(map[string]*group, len(p.groups))
+	w := &dependencyWalk{p: p, groups: make(map[string]*group, len(p.groups)), open: make(map[*group]bool, len(p.groups))}
 	for _, g := range p.groups {
-		groups[g.name] = g
+		w.groups[g.name] = g
 	}
-	needs := make(map[string][]string, len(p.groups)) // the accepted dependencies
 	for _, g := range p.groups {
-		slices.Sort(g.dependsOn)
-		g.dependsOn = slices.DeleteFunc(slices.Compact(g.dependsOn), func(name string) bool {
-			if groups[name] == nil || groups[name].dropped {
-				return true
-			}
-			if reaches(needs, name, g.name) {
-				p.noEqual(g.at, "the dependency on %s is not imported: it closes a cycle", name)
-				return true
-			}
-			needs[g.name] = append(needs[g.name], name)
-			return false
-		})
+		w.visit(g)
 	}
 }
 
-// reaches reports whether to is among the dependencies of from, direct or not.
-func reaches(needs map[string][]string, from, to string) bool {
-	visited, next := map[string]bool{}, []string{from}
-	for len(next) > 0 {
-		name := next[len(next)-1]
-		next = next[:len(next)-1]
-		if name == to {
+// dependencyWalk is a walk along the dependencies, depth first.
+type dependencyWalk struct {
+	p      *plan
+	groups map[string]*group // by name
+	open   map[*group]bool   // true while its dependencies are visited, false after
+}
+
+func (w *dependencyWalk) visit(g *group) {
+	if _, visited := w.open[g]; visited {
+		return
+	}
+	w.open[g] = true
+	slices.Sort(g.dependsOn)
+	g.dependsOn = slices.DeleteFunc(slices.Compact(g.dependsOn), func(name string) bool {
+		other := w.groups[name]
+		switch {
+		case other == nil || other.dropped:
+			return true
+		case w.open[other]:
+			w.p.noEqual(g.at, "the dependency on %s is not imported: it closes a cycle", name)
 			return true
 		}
-		if !visited[name] {
-			visited[name] = true
-			next = append(next, needs[name]...)
-		}
-	}
-	return false
+		w.visit(other)
+		return false
+	})
+	w.open[g] = false
 }
 
 // sortedFindings returns the findings in the order of the input.

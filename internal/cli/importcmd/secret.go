@@ -70,14 +70,23 @@ func unescaped(text string) string {
 	return text
 }
 
+// maxScanned is the length of the texts above which they are taken for secrets, in bytes.
+const maxScanned = 16 << 10
+
 // assignsSecret reports whether a text has a secret with its name.
-func assignsSecret(text string) bool {
-	return secretAssignment().MatchString(text) || secretAssignment().MatchString(unescaped(text))
+func assignsSecret(text string) bool { return matches(secretAssignment(), text) }
+
+// matches reports whether re matches a text, as it is or without the escapes of a URL. A long text matches.
+func matches(re *regexp.Regexp, text string) bool {
+	if len(text) > maxScanned {
+		return true
+	}
+	return re.MatchString(text) || strings.ContainsAny(text, "%+") && re.MatchString(unescaped(text))
 }
 
 // mentionsSecret reports whether a text that people write freely, such as a body, may have a secret.
 func mentionsSecret(text string) bool {
-	return secretInText().MatchString(text) || secretInText().MatchString(unescaped(text)) || assignsSecret(text)
+	return matches(secretInText(), text) || assignsSecret(text)
 }
 
 // urlHasSecret reports whether an address has a user, or a secret in its path, query or fragment.
@@ -115,6 +124,9 @@ func commandHasSecret(words []string) bool {
 
 // withoutReferences returns text without the references of p, and without the names of secrets before them.
 func (p *plan) withoutReferences(text string) string {
+	if !strings.Contains(text, "${") {
+		return text
+	}
 	const mark = "\x00"
 	text = reference().ReplaceAllStringFunc(text, func(r string) string {
 		if p.references[r] {
