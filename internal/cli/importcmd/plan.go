@@ -412,14 +412,20 @@ func (p *plan) fileReference(at position, path string) (text string, ok bool) {
 		p.noEqual(at, "the path %.80q cannot be in a reference to a file", path)
 		return "", false
 	}
-	p.secrets["file:"+path] = true
-	return p.referTo("file:" + path), true
+	return p.allow(at, "file:"+path), true
 }
 
 // variableReference returns a reference to a variable of the environment.
-func (p *plan) variableReference(name string) string {
-	p.secrets["env:"+name] = true
-	return p.referTo("env:" + name)
+func (p *plan) variableReference(at position, name string) string { return p.allow(at, "env:"+name) }
+
+// allow returns a reference to a file or a variable of the host. It reports the first one, since an input from
+// someone else may send any secret of the host to a server of theirs.
+func (p *plan) allow(at position, what string) string {
+	if !p.secrets[what] {
+		p.secrets[what] = true
+		p.report(secret, at, "probes use the value of %s: remove it from secrets.allow unless they may", what)
+	}
+	return p.referTo(what)
 }
 
 func (p *plan) referTo(what string) string {

@@ -239,3 +239,16 @@ func fieldsWith(t *testing.T, file, text string) []string {
 	visit(&root, "")
 	return slices.Sorted(maps.Keys(found))
 }
+
+// TestSecretsOfTheHostAreReported refers to a file and to a variable of the host.
+func TestSecretsOfTheHostAreReported(t *testing.T) {
+	for _, test := range []struct{ tool, file, text, want string }{
+		{"blackbox", "a.yml", "modules: {m: {prober: http, http: {bearer_token_file: /root/.ssh/id_rsa}}}", "file:/root/.ssh/id_rsa"},
+		{"gatus", "a.yaml", `endpoints: [{name: a, url: "http://h/", headers: {X-A: $AWS_SECRET_ACCESS_KEY}, conditions: []}]`, "env:AWS_SECRET_ACCESS_KEY"},
+	} {
+		_, p := imported(t, test.tool, input{test.file, []byte(test.text)})
+		if !p.secrets[test.want] || !slices.ContainsFunc(p.findings, func(f Finding) bool { return f.Kind == secret && strings.Contains(f.Text, test.want) }) {
+			t.Errorf("%s: %v", test.want, p.findings)
+		}
+	}
+}
