@@ -131,8 +131,8 @@ func (x *expansion) value(found string, withArguments bool) string {
 	return value
 }
 
-// isSecretMacro reports whether the value of a macro may be a password: one of resource.cfg that is not a path, or
-// a custom variable that is neither a path nor a number.
+// isSecretMacro reports whether the value of a macro may be a password: one of resource.cfg that is not a
+// path, or a custom variable that is neither a path nor a number.
 func isSecretMacro(name, value string) bool {
 	isCustom := strings.HasPrefix(name, "_")
 	switch {

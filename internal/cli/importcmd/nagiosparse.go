@@ -87,8 +87,8 @@ func (f *nagiosFiles) read(in input) error {
 // maxLine is the limit of a line with its continuations, in bytes.
 const maxLine = 1 << 20
 
-// continued returns the line at first with the lines that continue it, and the index of the last one. It stops
-// above maxLine.
+// continued returns the line at first with the lines that continue it, and the index of the last one. It
+// stops above maxLine.
 func continued(lines []string, first int) (line string, last int) {
 	var b strings.Builder
 	for last = first; ; last++ {

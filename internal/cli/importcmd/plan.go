@@ -418,8 +418,8 @@ func (p *plan) fileReference(at position, path string) (text string, ok bool) {
 // variableReference returns a reference to a variable of the environment.
 func (p *plan) variableReference(at position, name string) string { return p.allow(at, "env:"+name) }
 
-// allow returns a reference to a file or a variable of the host. It reports the first one, since an input from
-// someone else may send any secret of the host to a server of theirs.
+// allow returns a reference to a file or a variable of the host. It reports each of them once, since an input
+// from someone else may send any secret of the host to a server of theirs.
 func (p *plan) allow(at position, what string) string {
 	if !p.secrets[what] {
 		p.secrets[what] = true

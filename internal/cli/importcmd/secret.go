@@ -152,8 +152,8 @@ type guard struct {
 }
 
 // guarded returns the action of a probe with references in place of secrets. All actions pass through it, so
-// that an importer need not look for secrets. ok is false, and reported, if a secret is where no reference can
-// be.
+// that an importer cannot forget to look for secrets. ok is false, and reported, if a secret is where no
+// reference can be.
 func (p *plan) guarded(at position, name string, action fields) (made fields, ok bool) {
 	g := &guard{p: p, at: at, name: name}
 	made = slices.Clone(action)

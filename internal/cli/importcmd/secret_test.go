@@ -125,16 +125,16 @@ func TestNoSecretStaysAsItIs(t *testing.T) {
 	}
 }
 
-// values matches a value in an input: the rest of a directive of Nagios, a string in quotes, or a word after a
-// colon.
+// values matches a value in an input: the rest of a directive of Nagios, a string in quotes, or a word after
+// a colon.
 var values = map[string]*regexp.Regexp{
 	"nagios": regexp.MustCompile(`(?m)^\s*[a-z_A-Z]+[ \t]+([^{}\n]+)$|^\$USER[0-9]+\$=(.*)$`),
 	"":       regexp.MustCompile(`"([^"\n]*)"|'([^'\n]*)'|:[ \t]+([^\s{\["'#|>][^\n,}\]#]*)`),
 	"monit":  regexp.MustCompile(`"([^"\n]*)"|'([^'\n]*)'|[ \t]([a-zA-Z0-9./:-]+)`),
 }
 
-// notSecret has the fields of prober.yaml whose values are never secrets: names, paths, and what a response must
-// have.
+// notSecret has the fields of prober.yaml whose values are never secrets: names, paths, and what a response
+// must have.
 var notSecret = []string{
 	"name", "namespace", "module", "dependsOn", "uplink", "all", "pod", "file", "files", "folders", "cert", "key", "ca", "allow", "bearerTokenFile", "passwordFile", "tokenFile", "urlFile", "routingKeyFile",
 	"expect", "failIfBodyMatchesRegexp", "failIfBodyNotMatchesRegexp", "regexp", "header", "failIfMatchesRegexp", "failIfAllMatchRegexp", "failIfNotMatchesRegexp", "failIfNoneMatchesRegexp", "equals", "matches", "path", "queryName", "serverName", "srv", "credentials", "version",
