@@ -85,8 +85,10 @@ func (e *exporter) read(in input) error {
 		if err != nil {
 			return fmt.Errorf("%s:%d: modules.%s: %w", in.name, d.Line, d.Name, err)
 		}
-		m.probe.action = action
-		e.modules[d.Name] = m
+		var ok bool
+		if m.probe.action, ok = e.p.guarded(at, d.Name, action); ok {
+			e.modules[d.Name] = m
+		}
 	}
 	return nil
 }
@@ -106,13 +108,6 @@ func (e *exporter) action(d *blackbox.Definition, at position) (fields, error) {
 		delete(config, "compression") // reported as unsupported
 	}
 	f := ordered(config)
-	if body, ok := config["body"].(string); ok && secretInText().MatchString(body) && !hasOnlyReferences(e.p, body) {
-		for i := range f {
-			if f[i].key == "body" {
-				f[i].value = e.p.secretReference(at, d.Name+"-body", "the body of the request")
-			}
-		}
-	}
 	switch d.Handler {
 	case "grpc":
 		return fields{{"grpc", f}}, nil
@@ -261,6 +256,9 @@ func (e *exporter) job(o *object, period, timeout time.Duration) {
 			probe.timeout = limit
 		}
 		for _, list := range lists {
+			if e.p.full(list.at) {
+				return
+			}
 			g := list
 			g.static, g.labels = slices.Clone(list.static), maps.Clone(list.labels)
 			g.name, g.probe, g.module, g.moduleAt = name, probe, module, m.at

@@ -2,7 +2,6 @@ package importcmd
 
 import (
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -160,7 +159,11 @@ func (k *cloudCheck) targets(o *object) {
 		}
 		o = shared
 	}
-	for host := range strings.SplitSeq(o.text("host_names"), ",") {
+	hosts := o.text("host_names")
+	if !k.p.pay(o.at("host_names"), hosts) {
+		return
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
 		if host = strings.TrimSpace(host); host != "" {
 			k.add(o.at("host_names"), host)
 		}
@@ -206,10 +209,10 @@ func (k *cloudCheck) endpoint(o *object) {
 		host = name
 	}
 	if address := o.text("url"); address != "" {
-		if u, err := url.Parse(address); err == nil && u.User == nil && !slices.ContainsFunc(strings.Split(u.RawQuery, "&"), hasSecretName) {
-			k.group.static = append(k.group.static, address)
-		} else {
+		if urlHasSecret(address) {
 			k.p.noEqual(o.at("url"), "the target is not imported: an address cannot have a password")
+		} else {
+			k.group.static = append(k.group.static, address)
 		}
 	} else {
 		if port := o.integer("port", 0); port > 0 {
@@ -219,12 +222,6 @@ func (k *cloudCheck) endpoint(o *object) {
 	}
 	o.none("labels are those of the group", "labels")
 	o.rest()
-}
-
-// hasSecretName reports whether a parameter of a URL is secret by its name.
-func hasSecretName(parameter string) bool {
-	name, value, _ := strings.Cut(parameter, "=")
-	return value != "" && isSecretName(name)
 }
 
 // alert sets the threshold and the receivers of a probe.

@@ -261,7 +261,7 @@ func (c *gatusCheck) connection(scheme, address string, client *object) bool {
 	c.latency()
 	c.certificate()
 	config = append(config, c.config...)
-	body := c.expand(c.o.text("body"))
+	body := c.expand(c.o.at("body"), c.o.text("body"))
 	if steps := c.bodySteps(body); len(steps) > 0 && scheme != "starttls" {
 		config = config.set("queryResponse", steps)
 	}
@@ -342,9 +342,9 @@ func (c *gatusCheck) http(address string, client *object) bool {
 		h.body = string(query)
 		h.headers = append(h.headers, pair{"Content-Type", "application/json", c.o.at("graphql")})
 	}
-	h.body = c.expand(h.body)
+	h.body = c.expand(h.bodyAt, h.body)
 	for _, header := range c.o.pairs("headers") {
-		header.value = c.expand(header.value)
+		header.value = c.expand(header.at, header.value)
 		h.headers = append(h.headers, header)
 	}
 	if method := strings.ToUpper(c.o.text("method")); method != "" && method != "GET" {
@@ -400,14 +400,12 @@ func (c *gatusCheck) proxy(h *httpCheck, text string, at position) {
 }
 
 // expand replaces variables of the environment, as Gatus does.
-func (c *gatusCheck) expand(text string) string { return expandVariables(c.p, text) }
-
-func expandVariables(p *plan, text string) string {
+func (c *gatusCheck) expand(at position, text string) string {
 	return environment().ReplaceAllStringFunc(text, func(found string) string {
 		if found == "$$" {
 			return "$"
 		}
-		return p.variableReference(strings.Trim(found, "${}"))
+		return c.p.variableReference(at, strings.Trim(found, "${}"))
 	})
 }
 

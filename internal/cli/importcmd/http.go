@@ -10,9 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/daeace23/prober/handlers/shipped"
-	"github.com/daeace23/prober/plugin/schema"
 )
 
 // httpCheck is a check of an HTTP response, for the plugin httpcheck.
@@ -43,6 +40,10 @@ func (p *plan) http(c *httpCheck) (action fields, target string, ok bool) {
 		u.User = nil
 	}
 	u.Fragment, u.RawFragment = "", ""
+	if pathHasSecret(u) {
+		p.noEqual(c.at, "it is not imported: the path of the URL has a secret")
+		return nil, "", false
+	}
 	config := fields{{"url", "/"}}
 	target = u.String()
 	if query, secret := p.queryWithReferences(c, u); secret {
@@ -63,10 +64,10 @@ func (p *plan) queryWithReferences(c *httpCheck, u *url.URL) (query string, secr
 	parts := strings.Split(u.RawQuery, "&")
 	for i, part := range parts {
 		name, value, _ := strings.Cut(part, "=")
-		if value == "" || !isSecretName(name) || variable().MatchString(value) {
+		if value == "" || !isSecretParameter(part) || variable().MatchString(value) {
 			continue
 		}
-		parts[i], secret = name+"="+p.secretReference(c.at, c.name+"-"+name, "the value of "+name+" in the URL"), true
+		parts[i], secret = name+"="+p.secretReference(c.at, c.name+"-"+unescaped(name), "the value of "+unescaped(name)+" in the URL"), true
 	}
 	return strings.Join(parts, "&"), secret
 }
@@ -107,7 +108,7 @@ func (p *plan) headers(c *httpCheck) (f fields) {
 		case !isHeader(h):
 			p.noEqual(h.at, "it is not a header")
 			continue
-		case isSecretName(h.key):
+		case isSecretName(h.key) || assignsSecret(p.withoutReferences(h.value)):
 			f = f.set(h.key, p.protected(h.at, c.name+"-"+h.key, "the value of the header "+h.key, h.value))
 		default:
 			f = f.set(h.key, h.value)
@@ -119,43 +120,14 @@ func (p *plan) headers(c *httpCheck) (f fields) {
 
 // body returns the body of a request, or a reference if it may have a secret.
 func (p *plan) body(c *httpCheck) string {
-	if secretInText().MatchString(c.body) && !hasOnlyReferences(p, c.body) {
+	if mentionsSecret(p.withoutReferences(c.body)) {
 		return p.secretReference(c.bodyAt, c.name+"-body", "the body of the request")
 	}
 	return c.body
 }
 
-func hasOnlyReferences(p *plan, text string) bool {
-	all := reference().FindAllString(text, -1)
-	return len(all) > 0 && !slices.ContainsFunc(all, func(r string) bool { return !p.references[r] })
-}
-
-// secretInText matches the name of a secret in a body.
-var secretInText = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(passw(or)?d|secret|token|api[-_]?key|credential)`)
-})
-
 // variable matches a value that is a reference.
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\$\{(file|env):[^}]+\}$`) })
-
-// isSecretName reports whether httpcheck keeps the value of a header with that name secret.
-func isSecretName(name string) bool {
-	s := httpcheckSchema()
-	return s != nil && !strings.ContainsAny(name, ".[]") && s.IsSecret("headers."+name)
-}
-
-var httpcheckSchema = sync.OnceValue(func() *schema.Schema {
-	all, err := shipped.Plugins()
-	if err != nil {
-		return nil // a test of the plugins rules it out
-	}
-	for _, f := range all {
-		if f.Manifest.Name == "httpcheck" {
-			return f.Manifest.Config
-		}
-	}
-	return nil
-})
 
 // codes returns the status codes from 200 to 599 that pass all rules; nil if they are the default of
 // httpcheck, 200 to 299. Of many codes it returns the registered ones.

@@ -269,7 +269,7 @@ func (m *kumaMonitor) leftovers() {
 
 // isMeaningful reports whether a field has a value that is not empty.
 func (o *object) isMeaningful(name string) bool {
-	n := yamlpos.Field(o.n, name)
+	n := o.field(name)
 	if n == nil || n.Tag == "!!null" {
 		return false
 	}

@@ -54,6 +54,9 @@ func readMonit(p *plan, files []input) error {
 			continue
 		}
 		for _, g := range d.groups {
+			if !p.pay(d.at, names...) {
+				return nil
+			}
 			g.dependsOn = append(g.dependsOn, names...)
 		}
 	}
@@ -130,8 +133,18 @@ func (m *monit) mailServer(r *monitReader) {
 func (m *monit) alertAll(s *statement) {
 	r := &monitReader{s: s}
 	if r.take("set") && r.take("alert") {
-		m.global = append(m.global, m.alert(r)...)
+		m.global = union(m.global, m.alert(r))
 	}
+}
+
+// union returns the names of receivers in a or b.
+func union(a, b []string) []string {
+	for _, name := range b {
+		if !slices.Contains(a, name) {
+			a = append(a, name)
+		}
+	}
+	return a
 }
 
 // alert returns the receiver of an address.
@@ -204,7 +217,8 @@ func (m *monit) check(s *statement) {
 	for _, g := range c.groups {
 		m.groupsOf[c.name] = append(m.groupsOf[c.name], g.name)
 	}
-	for _, on := range c.depends {
+	slices.Sort(c.depends)
+	for _, on := range slices.Compact(c.depends) {
 		m.depends = append(m.depends, monitDependency{at, c.groups, on})
 	}
 }
@@ -262,7 +276,7 @@ func (c *monitCheck) part(r *monitReader) {
 	case t.is("group"):
 		c.labels["group"] = r.next().text
 	case t.is("alert"):
-		c.alerts = append(c.alerts, c.alert(r)...)
+		c.alerts = union(c.alerts, c.alert(r))
 	case t.is("noalert"):
 		name := c.receivers[r.next().text]
 		c.alerts = slices.DeleteFunc(c.alerts, func(n string) bool { return n == name })
@@ -336,7 +350,7 @@ func (c *monitCheck) program(at position, failures int) {
 		c.p.noEqual(at, "the command needs an absolute path and no shell")
 		return
 	}
-	if secretInText().MatchString(c.place) {
+	if commandHasSecret(words) {
 		c.p.noEqual(at, "the arguments of the command may have a password")
 		return
 	}

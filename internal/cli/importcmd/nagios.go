@@ -257,6 +257,9 @@ func (n *nagios) alerts(d *definition) (all []string) {
 	on := d.boolean("notifications_enabled", true)
 	names := d.words("contacts")
 	for _, group := range d.words("contact_groups") {
+		if n.left -= len(n.groupOf[group]) / 100; n.left < 0 {
+			break
+		}
 		names = append(names, n.groupOf[group]...)
 	}
 	if interval := d.text("notification_interval"); interval != "" && interval != "0" && len(names) > 0 {
@@ -288,6 +291,9 @@ func (n *nagios) checkHost(h *nagiosHost) {
 	h.ignore("there are no passive checks of hosts", "passive_checks_enabled", "check_freshness", "freshness_threshold")
 	if line == "" {
 		n.p.report(ignored, h.at(""), "hosts without a check_command are not probed")
+		return
+	}
+	if n.p.full(h.at("check_command")) {
 		return
 	}
 	g := &group{entry: entry{at: h.at("check_command")}, name: h.name + "-host", labels: h.labels(), alerts: alerts, probe: s, module: "host-" + line[:strings.IndexByte(line+"!", '!')]}
@@ -332,7 +338,7 @@ func (n *nagios) service(d *definition) {
 	d.ignore("a push without a report fails", "check_freshness")
 	d.none("list the dependency on the host", "parents")
 	for _, h := range hosts {
-		if !n.pay(d.at("")) {
+		if !n.pay(d.at("")) || n.p.full(d.at("")) {
 			return
 		}
 		labels := h.labels()

@@ -25,7 +25,13 @@ func (n *nagios) check(d *definition, h *nagiosHost, line string, g *group) {
 		return
 	}
 	template := textOf(command.n, "command_line")
-	words, ok := splitShell(n.expand(template, d, h, parts[1:]))
+	x := &expansion{nagios: n, d: d, h: h, args: parts[1:]}
+	line, ok := x.line(template)
+	if !ok {
+		n.p.noEqual(at, "it is not imported: the command %.60q is longer than %d bytes", parts[0], maxCommandLine)
+		return
+	}
+	words, ok := splitShell(line)
 	if !ok || len(words) == 0 {
 		n.p.noEqual(at, "it is not imported: the command %.60q needs a shell", parts[0])
 		return
@@ -36,16 +42,21 @@ func (n *nagios) check(d *definition, h *nagiosHost, line string, g *group) {
 	}
 	c := &nagiosArguments{p: n.p, at: at, name: g.name, host: h.address, group: g}
 	if c.shipped(words) {
+		if x.isIn(g) {
+			n.p.noEqual(at, "it is not imported: the value of a macro may be a password")
+			g.probe.action, g.static = nil, nil
+		}
 		return
 	}
-	if n.p.withPlugins && n.plugin(parts, template, words, h, g) {
+	hasSecret := commandHasSecret(words) || len(x.secrets) > 0
+	if n.p.withPlugins && !hasSecret && n.plugin(parts, template, words, h, g) {
 		return
 	}
 	if !path.IsAbs(words[0]) {
 		n.p.noEqual(at, "it is not imported: the command %.60q has no absolute path", words[0])
 		return
 	}
-	if n.hasSecret(words, template) {
+	if hasSecret {
 		n.p.noEqual(at, "it is not imported: the arguments of the command have a password: see docs/plugins/make-a-nagios-check-a-plugin.md")
 		return
 	}
@@ -55,31 +66,6 @@ func (n *nagios) check(d *definition, h *nagiosHost, line string, g *group) {
 	}
 	n.p.differs(at, "%s runs as an exec probe, for which a WARNING is a failure: %s", path.Base(words[0]), why)
 	g.probe.action, g.static, g.module = execAction(words), []string{h.address}, ""
-}
-
-// secretOptions has the options with passwords of commands, which have no long name.
-var secretOptions = map[string]string{
-	"check_http": "ab", "check_curl": "ab", "check_mysql": "p", "check_mysql_query": "p", "check_pgsql": "p", "check_ldap": "P", "check_ldaps": "P", "check_radius": "p", "check_snmp": "CAX",
-}
-
-// hasSecret reports whether a command line may have a password: by its options, or by a macro of
-// resource.cfg that is not a path.
-func (n *nagios) hasSecret(words []string, template string) bool {
-	for i, w := range words[1:] {
-		isOption := strings.HasPrefix(w, "--") && secretInText().MatchString(w)
-		if !isOption && len(w) > 1 && w[0] == '-' && w[1] != '-' {
-			isOption = strings.Contains(secretOptions[path.Base(words[0])], w[1:2])
-		}
-		if isOption && (strings.Contains(w, "=") || len(w) > 2 && w[1] != '-' || i+2 < len(words)) {
-			return true
-		}
-	}
-	for name, value := range n.macros {
-		if value != "" && !path.IsAbs(value) && strings.Contains(template, "$"+name+"$") {
-			return true
-		}
-	}
-	return false
 }
 
 // splitCommand splits command!argument!argument.
@@ -94,25 +80,81 @@ func splitCommand(line string) []string {
 // macro matches a macro such as $USER1$ or $_HOSTPORT$.
 var macro = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_:]*\$`) })
 
-// expand replaces the macros of a command line, also those in arguments. Macros that are not known stay.
-func (n *nagios) expand(line string, d *definition, h *nagiosHost, args []string) string {
-	once := func(line string, withArguments bool) string {
-		return macro().ReplaceAllStringFunc(line, func(found string) string {
-			name := strings.Trim(found, "$")
-			if number, ok := strings.CutPrefix(name, "ARG"); ok && withArguments {
-				i, err := strconv.Atoi(number)
-				if err != nil || i < 1 || i > len(args) {
-					return ""
-				}
-				return args[i-1]
+// expansion replaces the macros of a command line, also those in arguments. Macros that are not known stay.
+type expansion struct {
+	*nagios
+	d       *definition
+	h       *nagiosHost
+	args    []string
+	secrets []string // values of macros that may be passwords
+	size    int      // bytes of the values
+}
+
+// maxCommandLine is the limit of a command line with the values of its macros, in bytes.
+const maxCommandLine = 64 << 10
+
+// line returns a command line. ok is false if it is too long.
+func (x *expansion) line(template string) (line string, ok bool) {
+	for _, withArguments := range []bool{true, false} {
+		x.size = len(template)
+		template = macro().ReplaceAllStringFunc(template, func(found string) string {
+			value := x.value(found, withArguments)
+			if x.size += len(value); x.size > maxCommandLine {
+				return ""
 			}
-			if value, ok := n.macro(name, d, h); ok {
-				return value
-			}
-			return found
+			return value
 		})
+		if x.size > maxCommandLine {
+			return "", false
+		}
 	}
-	return strings.ReplaceAll(once(once(line, true), false), "$$", "$")
+	return strings.ReplaceAll(template, "$$", "$"), true
+}
+
+// value returns the value of a macro such as $ARG1$, or the macro.
+func (x *expansion) value(found string, withArguments bool) string {
+	name := strings.Trim(found, "$")
+	if number, ok := strings.CutPrefix(name, "ARG"); ok && withArguments {
+		i, err := strconv.Atoi(number)
+		if err != nil || i < 1 || i > len(x.args) {
+			return ""
+		}
+		return x.args[i-1]
+	}
+	value, ok := x.macro(name, x.d, x.h)
+	if !ok {
+		return found
+	}
+	if isSecretMacro(name, value) {
+		x.secrets = append(x.secrets, value)
+	}
+	return value
+}
+
+// isSecretMacro reports whether the value of a macro may be a password: one of resource.cfg that is not a
+// path, or a custom variable that is neither a path nor a number.
+func isSecretMacro(name, value string) bool {
+	isCustom := strings.HasPrefix(name, "_")
+	switch {
+	case value == "" || path.IsAbs(value) || !isCustom && !strings.HasPrefix(name, "USER"):
+		return false
+	case isCustom && isNumber().MatchString(value):
+		return isSecretName(strings.ToLower(name))
+	}
+	return true
+}
+
+// isNumber matches a number, with a unit or as a range of a Nagios plugin.
+var isNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[@~]?[0-9.:,]+(%|ms|s|[KMGT]B?)?$`) })
+
+// isIn reports whether the probe or the target of a group has a value that may be a password.
+func (x *expansion) isIn(g *group) bool {
+	for text := range texts(g.probe.action.set("target", g.static)) {
+		if slices.ContainsFunc(x.secrets, func(s string) bool { return strings.Contains(text, s) || strings.Contains(text, regexp.QuoteMeta(s)) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // macro returns the value of a macro.
@@ -148,7 +190,7 @@ func (n *nagios) macro(name string, d *definition, h *nagiosHost) (string, bool)
 // plugin makes a probe by a Nagios plugin, and its manifest. It returns false if the command cannot be one, or
 // is not on this host.
 func (n *nagios) plugin(parts []string, template string, words []string, h *nagiosHost, g *group) bool {
-	if info, err := os.Stat(words[0]); err != nil || info.IsDir() || !path.IsAbs(words[0]) || hasControl(strings.Join(words, " ")) || n.hasSecret(words, template) {
+	if info, err := os.Stat(words[0]); err != nil || info.IsDir() || !path.IsAbs(words[0]) || hasControl(strings.Join(words, " ")) {
 		return false
 	}
 	args := slices.Clone(words[1:])

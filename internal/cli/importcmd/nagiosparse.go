@@ -54,11 +54,12 @@ func (f *nagiosFiles) read(in input) error {
 	lines := strings.Split(string(in.text), "\n")
 	for i := 0; i < len(lines); i++ {
 		number, line := i+1, strings.TrimRight(lines[i], "\r")
-		for strings.HasSuffix(line, `\`) && i+1 < len(lines) {
-			i++
-			line = strings.TrimSuffix(line, `\`) + strings.TrimSpace(lines[i])
+		if strings.HasSuffix(line, `\`) {
+			line, i = continued(lines, i)
 		}
-		line = strings.TrimSpace(line)
+		if line = strings.TrimSpace(line); len(line) > maxLine {
+			return fmt.Errorf("%s:%d: the line is longer than %d bytes", in.name, number, maxLine)
+		}
 		if line == "" || line[0] == '#' || line[0] == ';' {
 			continue
 		}
@@ -83,6 +84,29 @@ func (f *nagiosFiles) read(in input) error {
 	return nil
 }
 
+// maxLine is the limit of a line with its continuations, in bytes.
+const maxLine = 1 << 20
+
+// continued returns the line at first with the lines that continue it, and the index of the last one. It
+// stops above maxLine.
+func continued(lines []string, first int) (line string, last int) {
+	var b strings.Builder
+	for last = first; ; last++ {
+		part := strings.TrimRight(lines[last], "\r")
+		if last > first {
+			part = strings.TrimSpace(part)
+		}
+		more, ok := strings.CutSuffix(part, `\`)
+		if !ok || last+1 == len(lines) {
+			b.WriteString(part)
+			return b.String(), last
+		}
+		if b.WriteString(more); b.Len() > maxLine {
+			return b.String(), last
+		}
+	}
+}
+
 // directive adds a line to a definition. It returns the definition, or nil at its end.
 func (f *nagiosFiles) directive(d *definition, line string, number int) *definition {
 	if d == nil || line == "" {
@@ -103,7 +127,7 @@ func (f *nagiosFiles) directive(d *definition, line string, number int) *definit
 		name, value = line[:i], strings.TrimSpace(line[i:])
 	}
 	if name != "" {
-		setDirective(d.n, name, value, number)
+		d.set(name, value, number)
 	}
 	if closed {
 		f.add(d)
@@ -112,14 +136,21 @@ func (f *nagiosFiles) directive(d *definition, line string, number int) *definit
 	return d
 }
 
-// setDirective sets a directive; the last one of a name counts.
-func setDirective(n *yamlpos.Node, name, value string, line int) {
-	if old := yamlpos.Field(n, name); old != nil {
+// set sets a directive; the last one of a name counts.
+func (d *definition) set(name, value string, line int) {
+	old := d.field(name)
+	switch {
+	case old != nil:
 		old.Value, old.Line = value, line
-		return
+	case len(d.n.Content) >= 2*maxOwnDirectives:
+		d.p.noEqual(d.at(""), "a definition has at most %d directives: the others are not imported", maxOwnDirectives)
+	default:
+		d.n.Content = append(d.n.Content, scalarNode(name, line), scalarNode(value, line))
 	}
-	n.Content = append(n.Content, scalarNode(name, line), scalarNode(value, line))
 }
+
+// maxOwnDirectives bounds the directives of a definition, with its templates.
+const maxOwnDirectives = 1000
 
 func scalarNode(text string, line int) *yamlpos.Node {
 	return &yamlpos.Node{Kind: yamlpos.Scalar, Tag: "!!str", Value: text, Line: line}
@@ -196,10 +227,10 @@ func (d *definition) inherit(t *definition, name string, value *yamlpos.Node) {
 	if slices.Contains([]string{"use", "name", "register"}, name) {
 		return
 	}
-	own := yamlpos.Field(d.n, name)
+	own := d.field(name)
 	switch {
 	case own == nil:
-		d.n.Content = append(d.n.Content, scalarNode(name, value.Line), scalarNode(value.Value, value.Line))
+		d.set(name, value.Value, value.Line)
 		if d.from == nil {
 			d.from = make(map[string]string)
 		}
@@ -212,8 +243,10 @@ func (d *definition) inherit(t *definition, name string, value *yamlpos.Node) {
 // words returns the items of a directive with commas; nothing for null.
 func (d *definition) words(name string) (all []string) {
 	text := strings.TrimPrefix(d.text(name), "+")
+	seen := make(map[string]bool)
 	for word := range strings.SplitSeq(text, ",") {
-		if word = strings.TrimPrefix(strings.TrimSpace(word), "+"); word != "" && word != "null" && !slices.Contains(all, word) {
+		if word = strings.TrimPrefix(strings.TrimSpace(word), "+"); word != "" && word != "null" && !seen[word] {
+			seen[word] = true
 			all = append(all, word)
 		}
 	}

@@ -18,7 +18,10 @@ type object struct {
 	path string
 	n    *yamlpos.Node
 	used map[string]bool
-	from map[string]string // other files that fields come from
+
+	places  map[string]int    // indexes of the names in n.Content, of a mapping with many fields
+	indexed int               // how much of n.Content is in places
+	from    map[string]string // other files that fields come from
 }
 
 func newObject(p *plan, file, path string, n *yamlpos.Node) *object {
@@ -31,12 +34,54 @@ func (o *object) at(name string) position {
 		return position{o.file, o.n.Line, o.path}
 	}
 	at := position{cmp.Or(o.from[name], o.file), o.n.Line, join(o.path, name)}
-	for i := 0; o.n.Kind == yamlpos.Mapping && i+1 < len(o.n.Content); i += 2 {
-		if o.n.Content[i].Value == name {
-			at.line = o.n.Content[i].Line
-		}
+	if i := o.find(name); i >= 0 {
+		at.line = o.n.Content[i].Line
 	}
 	return at
+}
+
+// manyFields is the number of nodes of a mapping above which it has an index.
+const manyFields = 64
+
+// find returns the index of the name of a field in the content of o; -1 if it is not set.
+func (o *object) find(name string) int {
+	if o.n.Kind != yamlpos.Mapping {
+		return -1
+	}
+	if len(o.n.Content) <= manyFields {
+		return indexOf(o.n, name)
+	}
+	if o.places == nil {
+		o.places = make(map[string]int)
+	}
+	for ; o.indexed+1 < len(o.n.Content); o.indexed += 2 {
+		if name := o.n.Content[o.indexed].Value; !hasKey(o.places, name) {
+			o.places[name] = o.indexed
+		}
+	}
+	if i, ok := o.places[name]; ok {
+		return i
+	}
+	return -1
+}
+
+func hasKey[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }
+
+func indexOf(n *yamlpos.Node, name string) int {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// field returns the value of a field, without reading it; nil if it is not set.
+func (o *object) field(name string) *yamlpos.Node {
+	if i := o.find(name); i >= 0 {
+		return o.n.Content[i+1]
+	}
+	return nil
 }
 
 func join(path, name string) string { return yamlpos.Join(path, name) }
@@ -44,7 +89,7 @@ func join(path, name string) string { return yamlpos.Join(path, name) }
 // node returns the value of a field; nil if it is not set or null.
 func (o *object) node(name string) *yamlpos.Node {
 	o.used[name] = true
-	n := yamlpos.Field(o.n, name)
+	n := o.field(name)
 	if n == nil || n.Tag == "!!null" {
 		return nil
 	}
@@ -65,7 +110,7 @@ func (o *object) text(name string) string {
 }
 
 func (o *object) wrong(name, want string) {
-	o.p.noEqual(o.at(name), "must be %s, not %s", want, yamlpos.Kind(yamlpos.Field(o.n, name)))
+	o.p.noEqual(o.at(name), "must be %s, not %s", want, yamlpos.Kind(o.field(name)))
 }
 
 // boolean returns the value of a field, or without if it is not set.
@@ -147,7 +192,7 @@ func (o *object) isSet() bool { return len(o.n.Content) > 0 }
 
 // has reports whether a field is set, without reading it.
 func (o *object) has(name string) bool {
-	n := yamlpos.Field(o.n, name)
+	n := o.field(name)
 	return n != nil && n.Tag != "!!null"
 }
 
@@ -155,7 +200,7 @@ func (o *object) has(name string) bool {
 func (o *object) objects(name string) (all []*object) {
 	for i, n := range o.items(name) {
 		path := join(o.path, name)
-		if list := yamlpos.Field(o.n, name); list.Kind == yamlpos.List {
+		if list := o.field(name); list.Kind == yamlpos.List {
 			path = yamlpos.Item(path, i)
 		}
 		if n.Kind != yamlpos.Mapping {

@@ -33,6 +33,7 @@ type plan struct {
 	findings []Finding
 	reported map[kind]int
 	omitted  int // findings above maxFindings
+	size     int // bytes of the entries
 
 	names       map[string]bool // of groups, pushes and endpoints
 	numbers     map[string]int  // last numbers that were appended to names
@@ -41,18 +42,22 @@ type plan struct {
 	secrets     map[string]bool // patterns of secrets.allow
 	references  map[string]bool // references to secrets that this package has made
 	files       map[string]bool // names of files with secrets
+
+	credentialNames map[string]bool
 }
 
-// maxFindings, of each kind, and maxEntries bound what a hostile file can ask for.
+// maxFindings, of each kind, maxEntries and maxSize, in bytes, bound what a hostile file can ask for.
 const (
 	maxFindings = 20_000
 	maxEntries  = 20_000
+	maxSize     = 64 << 20
 )
 
 func newPlan() *plan {
 	return &plan{
 		reported: make(map[kind]int), grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
 		numbers: make(map[string]int), moduleOf: make(map[string]*module), moduleNames: make(map[string]bool), secrets: make(map[string]bool), references: make(map[string]bool), files: make(map[string]bool),
+		credentialNames: make(map[string]bool),
 	}
 }
 
@@ -202,9 +207,23 @@ func clampCount(n int) int { return min(max(n, 0), 1<<30) }
 // addGroup adds g, and chooses its name. It leaves out addresses that prober refuses. It returns nil if nothing is
 // left.
 func (p *plan) addGroup(g *group) *group {
-	if p.full(g.at) || !p.onlyOwnReferences(g.at, g.probe.action) {
+	if p.full(g.at) || !p.payGroup(g) || !p.onlyOwnReferences(g.at, g.probe.action) {
 		return nil
 	}
+	slices.Sort(g.alerts)
+	g.alerts = slices.Compact(g.alerts)
+	var ok bool
+	if g.probe.action, ok = p.guarded(g.at, g.name, g.probe.action); !ok {
+		return nil
+	}
+	g.http = slices.DeleteFunc(g.http, func(list fields) bool {
+		address, _ := list.get("url").(string)
+		if urlHasSecret(address) || assignsSecret(address) {
+			p.noEqual(g.at, "the list of targets is not imported: its URL cannot have a secret: use bearerTokenFile")
+			return true
+		}
+		return false
+	})
 	seen := make(map[string]bool)
 	g.static = slices.DeleteFunc(g.static, func(text string) bool {
 		if seen[text] {
@@ -231,11 +250,34 @@ func (p *plan) addGroup(g *group) *group {
 }
 
 func (p *plan) full(at position) bool {
-	if len(p.groups)+len(p.pushes)+len(p.modules)+len(p.endpoints) < maxEntries {
+	switch {
+	case len(p.groups)+len(p.pushes)+len(p.modules)+len(p.endpoints) >= maxEntries:
+		p.noEqual(at, "there are more than %d entries", maxEntries)
+	case p.size > maxSize:
+		p.noEqual(at, "the entries have more than %d MiB", maxSize>>20)
+	default:
 		return false
 	}
-	p.noEqual(at, "there are more than %d entries", maxEntries)
 	return true
+}
+
+// pay adds the size of texts that are copied. It reports whether there is room for them.
+func (p *plan) pay(at position, all ...string) bool {
+	for _, text := range all {
+		p.size += len(text) + 16 // a string has a header
+	}
+	return !p.full(at)
+}
+
+// payGroup adds the size of a group.
+func (p *plan) payGroup(g *group) bool {
+	for text := range texts(g.probe.action) {
+		p.size += len(text)
+	}
+	for name, value := range g.labels {
+		p.size += len(name) + len(value)
+	}
+	return p.pay(g.at, g.static...)
 }
 
 // isAddress reports whether prober accepts an address, and reports one that it does not.
@@ -249,6 +291,8 @@ func (p *plan) isAddress(at position, text string) bool {
 		p.noEqual(at, "the target is not imported: %v", err)
 	case reference().MatchString(text) || strings.Contains(text, "${"):
 		p.noEqual(at, "the target is not imported: an address cannot refer to a secret")
+	case urlHasSecret(text):
+		p.noEqual(at, "the target is not imported: an address cannot have a password")
 	default:
 		return true
 	}
@@ -312,6 +356,12 @@ func (p *plan) addReceiver(at position, name string, f fields) string {
 		p.noEqual(at, "the receiver is not imported: there are more than %d", maxReceivers)
 		return ""
 	}
+	for _, kind := range f {
+		if body, ok := kind.value.(fields); ok && fieldsHaveSecret(body) {
+			p.noEqual(at, "the receiver is not imported: it may have a secret")
+			return ""
+		}
+	}
 	name = p.uniqueIn(name, "receiver", func(name string) bool {
 		return slices.ContainsFunc(p.receivers, func(r *receiver) bool { return r.name == name })
 	})
@@ -325,8 +375,9 @@ const maxReceivers = 50
 // addCredentials adds credentials for TLS, and returns their name.
 func (p *plan) addCredentials(at position, name, plugin string, f fields) string {
 	name = p.uniqueIn(name, "tls", func(name string) bool {
-		return slices.ContainsFunc(p.credentials, func(c *credential) bool { return c.rest[0].value == name })
+		return p.credentialNames[name]
 	})
+	p.credentialNames[name] = true
 	f = append(fields{{"name", name}}, f...)
 	p.credentials = append(p.credentials, &credential{entry{at: at}, f.with("plugins", []string{plugin})})
 	return name
@@ -361,14 +412,20 @@ func (p *plan) fileReference(at position, path string) (text string, ok bool) {
 		p.noEqual(at, "the path %.80q cannot be in a reference to a file", path)
 		return "", false
 	}
-	p.secrets["file:"+path] = true
-	return p.referTo("file:" + path), true
+	return p.allow(at, "file:"+path), true
 }
 
 // variableReference returns a reference to a variable of the environment.
-func (p *plan) variableReference(name string) string {
-	p.secrets["env:"+name] = true
-	return p.referTo("env:" + name)
+func (p *plan) variableReference(at position, name string) string { return p.allow(at, "env:"+name) }
+
+// allow returns a reference to a file or a variable of the host. It reports each of them once, since an input
+// from someone else may send any secret of the host to a server of theirs.
+func (p *plan) allow(at position, what string) string {
+	if !p.secrets[what] {
+		p.secrets[what] = true
+		p.report(secret, at, "probes use the value of %s: remove it from secrets.allow unless they may", what)
+	}
+	return p.referTo(what)
 }
 
 func (p *plan) referTo(what string) string {
@@ -379,6 +436,13 @@ func (p *plan) referTo(what string) string {
 
 func (p *plan) checkedLabels(at position, labels map[string]string) map[string]string {
 	size := 0
+	maps.DeleteFunc(labels, func(name, value string) bool {
+		if !assignsSecret(name + "=" + value) {
+			return false
+		}
+		p.noEqual(at, "the label %.40q is not imported: it may have a secret", name)
+		return true
+	})
 	for name, value := range labels {
 		size += len(name) + len(value)
 	}
@@ -461,42 +525,41 @@ func hasControl(text string) bool {
 
 // acyclic removes dependencies on unknown groups and those that close a cycle.
 func (p *plan) acyclic() {
-	groups := make(map[string]*group, len(p.groups))
+	w := &dependencyWalk{p: p, groups: make(map[string]*group, len(p.groups)), open: make(map[*group]bool, len(p.groups))}
 	for _, g := range p.groups {
-		groups[g.name] = g
+		w.groups[g.name] = g
 	}
-	needs := make(map[string][]string, len(p.groups)) // the accepted dependencies
 	for _, g := range p.groups {
-		slices.Sort(g.dependsOn)
-		g.dependsOn = slices.DeleteFunc(slices.Compact(g.dependsOn), func(name string) bool {
-			if groups[name] == nil || groups[name].dropped {
-				return true
-			}
-			if reaches(needs, name, g.name) {
-				p.noEqual(g.at, "the dependency on %s is not imported: it closes a cycle", name)
-				return true
-			}
-			needs[g.name] = append(needs[g.name], name)
-			return false
-		})
+		w.visit(g)
 	}
 }
 
-// reaches reports whether to is among the dependencies of from, direct or not.
-func reaches(needs map[string][]string, from, to string) bool {
-	visited, next := map[string]bool{}, []string{from}
-	for len(next) > 0 {
-		name := next[len(next)-1]
-		next = next[:len(next)-1]
-		if name == to {
+// dependencyWalk is a walk along the dependencies, depth first.
+type dependencyWalk struct {
+	p      *plan
+	groups map[string]*group // by name
+	open   map[*group]bool   // true while its dependencies are visited, false after
+}
+
+func (w *dependencyWalk) visit(g *group) {
+	if _, visited := w.open[g]; visited {
+		return
+	}
+	w.open[g] = true
+	slices.Sort(g.dependsOn)
+	g.dependsOn = slices.DeleteFunc(slices.Compact(g.dependsOn), func(name string) bool {
+		other := w.groups[name]
+		switch {
+		case other == nil || other.dropped:
+			return true
+		case w.open[other]:
+			w.p.noEqual(g.at, "the dependency on %s is not imported: it closes a cycle", name)
 			return true
 		}
-		if !visited[name] {
-			visited[name] = true
-			next = append(next, needs[name]...)
-		}
-	}
-	return false
+		w.visit(other)
+		return false
+	})
+	w.open[g] = false
 }
 
 // sortedFindings returns the findings in the order of the input.

@@ -30,7 +30,9 @@ func (p *plan) telegram(at position, name, chat string) fields {
 
 // renderText returns text as a JSON string that a template does not change.
 func renderText(text string) []byte {
-	text = strings.ReplaceAll(text, "{{", "{ {")
+	for strings.Contains(text, "{{") {
+		text = strings.ReplaceAll(text, "{{", "{ {")
+	}
 	return []byte(strings.TrimSpace(string(renderJSON(fields{{"x", text}}))[len(`{"x":`) : len(renderJSON(fields{{"x", text}}))-2]))
 }
 
@@ -121,9 +123,10 @@ func (p *plan) matchOf(name string, at position) fields {
 	if len(chosen) == 0 || len(others) == 0 {
 		return nil
 	}
+	slices.Sort(others)
 	var match []fields
 	for _, pod := range chosen {
-		if i := slices.IndexFunc(others, func(other string) bool { return strings.HasSuffix(pod, "-") && strings.HasPrefix(other, pod) }); i >= 0 {
+		if i, _ := slices.BinarySearch(others, pod); i < len(others) && strings.HasSuffix(pod, "-") && strings.HasPrefix(others[i], pod) {
 			p.differs(at, "the receiver %s also gets messages about %s", name, strings.TrimSuffix(others[i], "-"))
 		}
 		if strings.HasSuffix(pod, "-") {

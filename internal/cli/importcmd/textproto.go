@@ -81,6 +81,7 @@ func (t *textproto) message(to *yamlpos.Node, end string, depth int) error {
 	if depth > maxProtoDepth {
 		return fmt.Errorf("there are more than %d levels", maxProtoDepth)
 	}
+	known := make(map[string]*yamlpos.Node)
 	for {
 		switch c := t.peek(); {
 		case c == 0 && end == "":
@@ -94,14 +95,14 @@ func (t *textproto) message(to *yamlpos.Node, end string, depth int) error {
 			t.pos++
 			continue
 		}
-		if err := t.field(to, depth); err != nil {
+		if err := t.field(to, known, depth); err != nil {
 			return err
 		}
 	}
 }
 
-// field reads a field.
-func (t *textproto) field(to *yamlpos.Node, depth int) error {
+// field reads a field. known has the fields of the message.
+func (t *textproto) field(to *yamlpos.Node, known map[string]*yamlpos.Node, depth int) error {
 	line := t.line
 	name, err := t.name()
 	if err != nil {
@@ -128,24 +129,27 @@ func (t *textproto) field(to *yamlpos.Node, depth int) error {
 		}
 		values = append(values, v)
 	}
-	addField(to, name, line, values)
+	if have := known[name]; have != nil {
+		addValues(have, values)
+		return nil
+	}
+	v := &yamlpos.Node{Kind: yamlpos.List, Line: line, Content: values}
+	if len(values) == 1 {
+		v = values[0]
+	}
+	known[name] = v
+	to.Content = append(to.Content, &yamlpos.Node{Kind: yamlpos.Scalar, Tag: "!!str", Value: name, Line: line}, v)
 	return nil
 }
 
-// addField adds values to a field.
-func addField(to *yamlpos.Node, name string, line int, values []*yamlpos.Node) {
-	have := yamlpos.Field(to, name)
-	switch {
-	case have == nil && len(values) == 1:
-		to.Content = append(to.Content, &yamlpos.Node{Kind: yamlpos.Scalar, Tag: "!!str", Value: name, Line: line}, values[0])
-	case have == nil:
-		to.Content = append(to.Content, &yamlpos.Node{Kind: yamlpos.Scalar, Tag: "!!str", Value: name, Line: line}, &yamlpos.Node{Kind: yamlpos.List, Line: line, Content: values})
-	case have.Kind == yamlpos.List:
+// addValues adds values to a field that is set.
+func addValues(have *yamlpos.Node, values []*yamlpos.Node) {
+	if have.Kind == yamlpos.List {
 		have.Content = append(have.Content, values...)
-	default:
-		first := *have
-		*have = yamlpos.Node{Kind: yamlpos.List, Line: first.Line, Content: append([]*yamlpos.Node{&first}, values...)}
+		return
 	}
+	first := *have
+	*have = yamlpos.Node{Kind: yamlpos.List, Line: first.Line, Content: append([]*yamlpos.Node{&first}, values...)}
 }
 
 // name reads the name of a field, or of an extension in brackets.
