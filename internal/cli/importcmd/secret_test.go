@@ -160,6 +160,9 @@ func TestPlantedSecretStaysOut(t *testing.T) {
 			for f := range files {
 				old := string(files[f].text)
 				for n, at := range valuesOf(i.tool, old) {
+					if n%plantEvery != 0 {
+						continue
+					}
 					all := slices.Clone(files)
 					all[f].text = []byte(old[:at[0]] + plants[n%len(plants)](old[at[0]:at[1]]) + old[at[1]:])
 					outputs, _ := imported(t, i.tool, all...)
@@ -173,7 +176,7 @@ func TestPlantedSecretStaysOut(t *testing.T) {
 			}
 		}
 	}
-	if count < 1000 {
+	if count < 1000/plantEvery {
 		t.Errorf("%d files were written", count)
 	}
 }
