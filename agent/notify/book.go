@@ -33,8 +33,7 @@ type change struct {
 	target       string // "" if unknown
 	labels       map[string]string
 	state        states.State
-	removed      bool      // it ended because the probe is gone
-	ended        time.Time // when the end of its flapping was found
+	removed      bool
 	at           time.Time
 	cause        states.Cause
 	held         bool      // the probe is in a maintenance window
