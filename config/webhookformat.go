@@ -37,7 +37,7 @@ type FormatRules struct {
 	Separate bool
 	// RepeatInterval is the default of [Receiver.RepeatInterval]; 0 means [DefaultRepeatInterval].
 	RepeatInterval time.Duration
-	// MustRepeat means that the service ends what is not repeated.
+	// MustRepeat means that the service ends an alert that is not repeated.
 	MustRepeat bool
 	// Probes is the maximum number of probes in a message; 0 means the default.
 	Probes int

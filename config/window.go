@@ -19,7 +19,7 @@ type windowFields struct {
 	duration                time.Duration
 }
 
-// windowFields adds readers of the fields of a window to those of a mapping. [decoder.window] then returns
+// windowFields adds the readers of the fields of a window to the ones of a mapping. [decoder.window] then returns
 // the window.
 func (d *decoder) windowFields(f *windowFields, fields yamlpos.Fields) yamlpos.Fields {
 	f.zone = "UTC"

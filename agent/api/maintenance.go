@@ -55,7 +55,7 @@ type MaintenanceRequest struct {
 
 // MaintenanceList is the response of /api/v1/maintenance.
 type MaintenanceList struct {
-	// Items are the windows: those of prober.yaml, then those of clients.
+	// Items are the windows: first from prober.yaml, then from clients.
 	Items []MaintenanceWindow `json:"items"`
 }
 

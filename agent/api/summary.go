@@ -50,7 +50,7 @@ type PodSummary struct {
 	Namespace  string             `json:"namespace"`
 	Name       string             `json:"name"`
 	UID        string             `json:"uid"`
-	Labels     map[string]string  `json:"labels,omitzero"` // those of a target for its pod
+	Labels     map[string]string  `json:"labels,omitzero"` // of the target, for a pod of a target
 	Phase      string             `json:"phase"`
 	Ready      bool               `json:"ready"`
 	Created    time.Time          `json:"created,omitzero"`

@@ -70,7 +70,7 @@ func (r *changeReader) change(t *track, at int64, next record.State, reason, tex
 	}
 }
 
-// passed implements timeline.passed: the first state of a series within the time is told.
+// passed implements timeline.passed: it reports the first state of a series within the time.
 func (r *changeReader) passed(t *track, from, to int64) {
 	if r.toldOf(t) == record.Absent && t.state != record.Absent && from <= r.until && to >= r.since {
 		r.tell(t, from, t.state, t.reason, t.text)

@@ -109,7 +109,7 @@ func TestChangesAreThoseThatHappened(t *testing.T) {
 	}
 }
 
-// A failure that goes on over windows of maintenance is told with its begin, and a probe that disappears while the
+// A failure that goes on over windows of maintenance is listed with its begin, and a probe that disappears while the
 // agent does not run ends.
 func TestChangesOfLongFailure(t *testing.T) {
 	dir := t.TempDir()

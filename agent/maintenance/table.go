@@ -369,7 +369,7 @@ func (t *Table) Observe(info worker.Info) worker.ProbeObserver {
 	}
 	p.workers++
 	was, before := p.now, p.info
-	p.now = nil // so that readers that observe the new worker are told
+	p.now = nil // so that readers of the new worker get a change
 	t.describeLocked(p, info)
 	if was != nil && !t.closed && (p.now == nil || namesOf(&before) != namesOf(&info)) { // compareLocked saw no change
 		t.queue = append(t.queue, func() { t.cfg.Changed([]Change{{before, nil}}) })
@@ -440,7 +440,7 @@ func (t *Table) Of(key manager.Key) *Active {
 	return nil
 }
 
-// Windows returns all windows, those of prober.yaml first, and the number of probes that each selects.
+// Windows returns all windows, first from prober.yaml, and the number of probes that each selects.
 func (t *Table) Windows() (all []Window, probes []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -183,7 +183,7 @@ func (w *world) checkLast(state states.State) {
 	}
 }
 
-// checkPace checks the number of begins and ends in each half an hour: those of two incidents, and of the spells
+// checkPace checks the number of begins and ends in each half an hour: two incidents have some, and so do the spells
 // of flapping, each of which lasts for a quarter of an hour.
 func (w *world) checkPace() {
 	w.mu.Lock()

@@ -13,7 +13,7 @@ const quietHours = ", groupWait: 10s, quiet: [{schedule: '10 2 * * *', duration:
 
 func sleepUntil(w *world, t time.Duration) { time.Sleep(t - time.Since(w.start)) }
 
-// At the end of quiet hours a receiver gets what still fails, and the end of what it knows. It never gets what
+// At the end of quiet hours a receiver gets the present failures, and the ends of known ones. It never gets what
 // began and ended within them.
 func TestQuietHours(t *testing.T) {
 	bubble(t, quietHours, func(t *testing.T, w *world) {

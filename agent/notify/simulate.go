@@ -12,7 +12,7 @@ import (
 )
 
 // Simulation tells which messages receivers would get for changes of the past, or for made-up ones. Its
-// receivers decide as those of a [Notifier], with the times of the changes for a clock, and accept each message
+// receivers decide as a [Notifier] does, with the times of the changes for a clock, and accept each message
 // at once. It sends nothing. It is not safe for concurrent use.
 type Simulation struct {
 	// Labels returns the labels of a pod or a target by the UID in the changes. nil: probes have no labels. It must

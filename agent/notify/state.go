@@ -119,7 +119,7 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 		}
 		it.began = it.since
 		if f := x.Flapping; f != nil {
-			it.flapping = flapping{true, parseState(f.State), now, f.Count, f.First} // what it did meanwhile is unknown
+			it.flapping = flapping{true, parseState(f.State), now, f.Count, f.First} // nothing is known about the time until now
 		}
 		it.maybeGone, it.check = it.state != quiet, now.Add(restoredWait)
 		it.waits = b.ready(it)

@@ -76,24 +76,7 @@ func TestExpectShowsLastLineAtDeadline(t *testing.T) {
 // truncating starts a name server whose answers over UDP are truncated, without records. serve is its TCP server.
 func truncating(t *testing.T, serve func(net.Conn)) probe.Target {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				serve(c)
-			}()
-		}
-	}()
-	target := probe.Target{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
+	target := listen(t, serve)
 	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: target.Port})
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 
 var updateImports = flag.Bool("update-imports", false, "write the golden files")
 
-// TestImport imports the files of each archive in importcmd/testdata/TOOL with the real command, and validates what it has
-// written. An archive has the arguments in its comment, the inputs, and then prober.yaml, plugins and stderr.
+// TestImport imports the files of each archive in importcmd/testdata/TOOL with the real command, and validates its
+// output. An archive has the arguments in its comment, the inputs, and then prober.yaml, plugins and stderr.
 func TestImport(t *testing.T) {
 	for tool, least := range map[string]int{"blackbox": 10, "gatus": 10, "uptime-kuma": 10, "cloudprober": 10, "nagios": 10, "monit": 10} {
 		archives, err := filepath.Glob(filepath.Join("importcmd", "testdata", tool, "*.txtar"))

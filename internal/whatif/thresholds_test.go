@@ -42,7 +42,7 @@ func lines(changes []api.StateChange) (all []string) {
 	return all
 }
 
-// Larger thresholds make of the changes what they would have made of the results, if no run of results was too
+// Larger thresholds make the same of the changes as of the results, if no run of results was too
 // short for a change.
 func TestApplyEqualsResultsOfLargerThresholds(t *testing.T) {
 	for seed := range uint64(3000) {

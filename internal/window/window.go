@@ -22,7 +22,7 @@ type Window struct {
 const maxTouching = 10_000
 
 // Recurring returns a window with a span of the given duration at each time of a schedule. The duration is
-// elapsed time, like that of [time.Time.Add]: a span of 9 hours that begins at 22:00 ends at 08:00 in the
+// elapsed time, as in [time.Time.Add]: a span of 9 hours that begins at 22:00 ends at 08:00 in the
 // night in which the clock is put forward. Spans may overlap. It is an error if they leave no gap.
 func Recurring(schedule *endpoint.Schedule, duration time.Duration) (Window, error) {
 	w := Window{schedule: schedule, duration: duration}

@@ -76,7 +76,7 @@ func (in *Input) probeAlerts(p *Probe) (alerts []alertmanagerAlert) {
 // alertmanagerAnnotations has the usual names of annotations, by fact.
 var alertmanagerAnnotations = map[string]string{"runbook": "runbook_url"}
 
-// alertLabels returns the labels of the alerts of p, which include those of its pod or target.
+// alertLabels returns the labels of the alerts of p, with the labels of its pod or target.
 func (in *Input) alertLabels(p *Probe) map[string]string {
 	labels := make(map[string]string, len(p.Labels)+8)
 	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {

@@ -60,7 +60,7 @@ func (p *Probe) cause() string { return strings.Trim(p.Reason+": "+p.Text, ": ")
 // clock is the layout of times for people.
 const clock = "2006-01-02 15:04:05 MST"
 
-// period returns when the incident of p began and ended, and what it was.
+// period returns the begin and the end of the incident of p, and its state.
 func (p *Probe) period() string {
 	text := p.Since.Format(clock)
 	if !p.Ended.IsZero() {

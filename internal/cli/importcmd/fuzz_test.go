@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// fuzz checks that an importer never panics, and that what it writes can be loaded. `prober import` also runs
+// fuzz checks that an importer never panics, and that its output can be loaded. `prober import` also runs
 // prober validate, see TestImport of internal/cli.
 func fuzz(f *testing.F, tool, name string) {
 	archives, err := filepath.Glob(filepath.Join("testdata", tool, "*.txtar"))

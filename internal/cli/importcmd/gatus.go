@@ -50,7 +50,7 @@ func (g *gatus) file(o *object) {
 		e.rest()
 	}
 	g.connectivity(o.object("connectivity"))
-	o.none("there is no schedule of maintenance: run prober pause by cron", "maintenance")
+	o.none("write it into the section maintenance of prober.yaml by hand", "maintenance")
 	o.none("there are no suites: one plugin makes all steps", "suites")
 	o.none("an agent shows its own probes only", "remote")
 	o.none("there are no announcements", "announcements")
@@ -120,7 +120,7 @@ func (g *gatus) endpoint(o *object) {
 		}
 	}
 	o.ignore("the page of prober has no such options", "ui")
-	o.none("there is no schedule of maintenance: run prober pause by cron", "maintenance-windows")
+	o.none("write it into the section maintenance of prober.yaml by hand", "maintenance-windows")
 	o.none("each check is a probe of its own", "store", "always-run")
 	thresholds(g.alerts(o, &c.group.alerts), &c.group.probe)
 	if c.target(client) {
@@ -132,7 +132,7 @@ func (g *gatus) endpoint(o *object) {
 	client.rest()
 }
 
-// thresholds are those of the alerts of an endpoint; 0 for none.
+// thresholds has the thresholds of the alerts of an endpoint; 0 for none.
 type gatusThresholds struct{ failures, successes int }
 
 func thresholds(t gatusThresholds, s *spec) {

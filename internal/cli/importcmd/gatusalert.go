@@ -26,7 +26,7 @@ func (g *gatus) external(o *object) {
 		c.rest = c.rest.set("successThreshold", clampCount(t.successes))
 	}
 	o.ignore("the page of prober has no such options", "ui")
-	o.none("there is no schedule of maintenance: run prober pause by cron", "maintenance-windows")
+	o.none("write it into the section maintenance of prober.yaml by hand", "maintenance-windows")
 	g.p.addPush(c)
 }
 

@@ -31,7 +31,7 @@ type importer struct {
 	long    string
 	example string
 	plugins bool // has --plugins
-	// read adds to p what it finds. Its error means that a file cannot be read, and names the place.
+	// read adds its findings to p. Its error means that a file cannot be read, and names the place.
 	read func(p *plan, files []input) error
 }
 

@@ -62,7 +62,7 @@ func (k *kuma) file(o *object) {
 		k.monitor(m)
 	}
 	k.endpoints()
-	o.none("there is no schedule of maintenance: run prober pause by cron", "maintenanceList")
+	o.none("write it into the section maintenance of prober.yaml by hand", "maintenanceList")
 	o.none("there are no public status pages", "statusPageList")
 	o.ignore("a monitor names its proxy", "proxyList")
 	o.ignore("it does not change what is probed", "version", "settings", "tagList", "dockerHostList", "remoteBrowserList", "apiKeyList")

@@ -153,7 +153,7 @@ func (x *connection) place(r *monitReader, word string) bool {
 	return true
 }
 
-// protocols reads what is asked, and what is expected.
+// protocols reads the requests, and the expected answers.
 func (x *connection) protocols(c *monitCheck, r *monitReader, at position, word string) bool {
 	switch word {
 	case "protocol", "proto":

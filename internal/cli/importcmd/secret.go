@@ -28,7 +28,7 @@ var secretName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(` + secretWords + `|auth|key$|^(pass|pin|pw|otp|sig|jwt)$)`)
 })
 
-// loginCommand matches a line that logs in by a protocol such as SMTP, POP3, IMAP or that of Redis.
+// loginCommand matches a line that logs in by a protocol such as SMTP, POP3, IMAP or RESP.
 var loginCommand = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(auth|authenticate|authinfo|pass|login|identify|oper)\b`)
 })
@@ -104,7 +104,7 @@ func urlHasSecret(text string) bool {
 // pathHasSecret reports whether a path has parameters with secrets, such as /a;token=x.
 func pathHasSecret(u *url.URL) bool { return strings.Contains(u.Path, "=") && assignsSecret(u.Path) }
 
-// secretOptions has the options with passwords, or with what is sent, of commands without long names.
+// secretOptions has the options with passwords or with data to send, of commands without long names.
 var secretOptions = map[string]string{
 	"check_http": "abkP", "check_curl": "abkP", "check_mysql": "p", "check_mysql_query": "p", "check_pgsql": "p", "check_ldap": "P", "check_ldaps": "P", "check_radius": "p", "check_snmp": "CAX",
 	"check_tcp": "s", "check_udp": "s", "check_clamd": "s", "check_ftp": "s", "check_imap": "s", "check_pop": "s", "check_simap": "s", "check_spop": "s", "check_ssmtp": "s", "check_jabber": "s", "check_nntp": "s",

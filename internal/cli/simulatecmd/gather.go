@@ -105,7 +105,7 @@ func (all *inventory) with(p *plan, changes []api.StateChange) (list []api.State
 	return list
 }
 
-// thresholds returns the present thresholds of a probe, and those of a plan. ok is false if one of them is unknown.
+// thresholds returns the thresholds of a probe: the present ones, and the ones in a plan. ok is false if one of them is unknown.
 func (all *inventory) thresholds(p *plan, of name) (before, now whatif.Thresholds, ok bool) {
 	t := all.targets[name{namespace: of.namespace, pod: of.pod}]
 	if t == nil {

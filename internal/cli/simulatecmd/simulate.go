@@ -90,7 +90,7 @@ func New(env *command.Env) *cobra.Command {
 	return c
 }
 
-// localTimes makes dates and times without a zone those of this host.
+// localTimes reads dates and times without a zone in the zone of this host.
 func (s *simulation) localTimes(now time.Time) error {
 	for _, f := range []struct {
 		name string

@@ -15,8 +15,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestOverviewLeadsWithNames checks the rows of the overview: the name of the target or pod first, what is
-// probed, for how long and why, on one line at 1440 pixels.
+// TestOverviewLeadsWithNames checks the rows of the overview: the name of the target or pod, its target,
+// the duration and the cause, on one line at 1440 pixels.
 func TestOverviewLeadsWithNames(t *testing.T) {
 	f := startFake(t)
 	f.probe("shop", "sites-checkout", "target", "readiness", "http", "failure", 47*time.Minute, 0.1, "HTTP probe failed with statuscode: 503")["target"] = "GET https://checkout.shop.example/healthz"
@@ -205,7 +205,7 @@ func TestSearchesAndGroupsByLabel(t *testing.T) {
 	b.wait(`document.querySelector(".labels a")?.getAttribute("href") === "#/probes?q=team%3Dmoney"`)
 }
 
-// TestDeadAgentIsUnmistakable stops the agent: each view must say so once, and keep what it knew.
+// TestDeadAgentIsUnmistakable stops the agent: each view must say so once, and keep its data.
 func TestDeadAgentIsUnmistakable(t *testing.T) {
 	a, _ := startSwitched(t, "1")
 	b := open(t, a.url("#/wall"), desktop)
