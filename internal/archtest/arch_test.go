@@ -300,7 +300,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "k8s.io/apimachinery"},
 	},
 	"internal/cli/importcmd": {
-		ours:   []string{"agent/blackbox", "config", "handlers/shipped", "internal/address", "internal/cli/command", "internal/explain", "internal/joined", "internal/regular", "internal/yamlpos", "plugin/schema"},
+		ours:   []string{"agent/blackbox", "config", "core/endpoint", "handlers/shipped", "internal/address", "internal/cli/command", "internal/explain", "internal/joined", "internal/regular", "internal/yamlpos", "plugin/schema", "pods/targets"},
 		others: []string{"github.com/prometheus/common", "github.com/spf13/cobra", "go.yaml.in/yaml"},
 	},
 	"internal/cli/watch": {
