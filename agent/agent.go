@@ -258,7 +258,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
-	a.incidents = incidents.NewWatch(a.incidentProbes)
+	a.openIncidents()
 	a.states = states.New(append(readers, a.notifier, a.endpoints, a.incidents)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
@@ -348,6 +348,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.exporter.Run(follow) })
 	watching.Go(func() { a.notifier.Run(follow) })
 	watching.Go(func() { a.incidents.Run(follow) })
+	watching.Go(func() { a.incidents.Save(follow) })
 	watching.Go(func() { a.pushes.Run(follow) })
 	if a.history != nil {
 		watching.Go(func() { a.history.Run(follow) })
@@ -376,6 +377,7 @@ func (a *Agent) end(cause error) error {
 	a.states.Stop()
 	a.pauses.Close() // keeps the file as it is
 	a.maintenance.Close()
+	a.incidents.Close()
 	if a.history != nil {
 		a.history.End()
 	}

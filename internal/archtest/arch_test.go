@@ -230,7 +230,7 @@ var packages = map[string]struct {
 		ours:   []string{"agent/api", "agent/pauses", "config", "core/manager", "core/worker", "internal/statefile", "internal/window", "plugin"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
-	"agent/incidents": {ours: []string{"core/results", "core/states", "internal/clip", "internal/explain", "probe"}},
+	"agent/incidents": {ours: []string{"core/results", "core/states", "internal/statefile", "internal/clip", "internal/explain", "probe"}},
 	"agent/otlp": {
 		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "metrics/agentmetrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
