@@ -141,6 +141,8 @@ type Agent struct {
 	scrapes  *blackbox.Current
 	// scrapeRules are the rules for /probe in prober.yaml; nil: no restrictions.
 	scrapeRules atomic.Pointer[config.Blackbox]
+	// targetLabels are the labels of prober_target_info, sorted.
+	targetLabels atomic.Pointer[[]config.TargetLabel]
 	source      pods.Source
 	manager     *manager.Manager
 	metrics     *metrics.Metrics

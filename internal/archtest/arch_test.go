@@ -192,7 +192,7 @@ var packages = map[string]struct {
 	},
 	"config": {
 		ours:   []string{"probe", "plugin", "core/endpoint", "internal/window", "internal/yamlpos"},
-		others: []string{"k8s.io/apimachinery/pkg/labels"},
+		others: []string{"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/validation"},
 	},
 	"agent/access": {
 		ours:   []string{"internal/ownership", "internal/regular", "internal/pace", "internal/clip"},
