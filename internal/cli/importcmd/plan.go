@@ -157,6 +157,7 @@ type composite struct {
 	entry
 	name, namespace string
 	all             []string
+	alerts          []string // names of receivers
 }
 
 // credential is an entry of credentials.
@@ -170,6 +171,10 @@ type receiver struct {
 	entry
 	name string
 	rest fields // its kind, such as webhook, and its intervals
+
+	reminds bool          // repeat is set
+	mixed   bool          // alerts have different times, which is reported
+	repeat  time.Duration // after which messages are repeated; 0 for never
 }
 
 // spec is a probe.
