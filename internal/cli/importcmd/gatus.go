@@ -275,7 +275,7 @@ func (c *gatusCheck) connection(scheme, address string, client *object) bool {
 	c.latency()
 	c.certificate()
 	config = append(config, c.config...)
-	body := c.expand(c.o.at("body"), c.o.text("body"))
+	body := c.placeholders(c.o.at("body"), c.expand(c.o.at("body"), c.o.text("body")))
 	if steps := c.bodySteps(body); len(steps) > 0 && scheme != "starttls" {
 		config = config.set("queryResponse", steps)
 	}
@@ -356,7 +356,7 @@ func (c *gatusCheck) http(address string, client *object) bool {
 		h.body = string(query)
 		h.headers = append(h.headers, pair{"Content-Type", "application/json", c.o.at("graphql")})
 	}
-	h.body = c.expand(h.bodyAt, h.body)
+	h.body = c.placeholders(h.bodyAt, c.expand(h.bodyAt, h.body))
 	for _, header := range c.o.pairs("headers") {
 		header.value = c.expand(header.at, header.value)
 		h.headers = append(h.headers, header)
@@ -422,6 +422,28 @@ func (c *gatusCheck) expand(at position, text string) string {
 		return c.p.variableReference(at, strings.Trim(found, "${}"))
 	})
 }
+
+// placeholders replaces what Gatus replaces in a body.
+func (c *gatusCheck) placeholders(at position, body string) string {
+	size := len(body)
+	values := []string{"[ENDPOINT_NAME]", c.name, "[ENDPOINT_GROUP]", c.group.namespace, "[ENDPOINT_URL]", c.o.text("url")}
+	for i := 0; i < len(values); i += 2 {
+		size += strings.Count(body, values[i]) * len(values[i+1])
+	}
+	if size > maxBody {
+		c.p.noEqual(at, "placeholders in a body of more than %d KiB are not replaced", maxBody>>10)
+		return body
+	}
+	for _, name := range []string{"[LOCAL_ADDRESS", "[RANDOM_STRING"} {
+		if strings.Contains(body, name) {
+			c.p.noEqual(at, "a body has no placeholder %s]", name)
+		}
+	}
+	return strings.NewReplacer(values...).Replace(body)
+}
+
+// maxBody is the length of a body above which its placeholders are not replaced, in bytes.
+const maxBody = 64 << 10
 
 var environment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\$|\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*`) })
 

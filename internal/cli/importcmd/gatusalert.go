@@ -185,6 +185,8 @@ func (g *gatus) receiver(kind, name string, a *object) fields {
 		return g.p.matrix(at, name, server, a.text("internal-room-id"))
 	case "email":
 		return g.email(name, a)
+	case "custom":
+		return g.custom(at, name, a)
 	}
 	g.p.noEqual(at, "there is no receiver for it: see docs/alert/message-formats.md")
 	return nil

@@ -186,9 +186,12 @@ func (m *kumaMonitor) notifications(period time.Duration) {
 	}
 }
 
+// pushSlack is how much later than its interval Uptime Kuma lets a push come.
+const pushSlack = time.Second
+
 func (m *kumaMonitor) push(period time.Duration, parent string) {
 	c := &push{entry: m.group.entry, name: m.name, labels: m.group.labels, alerts: m.alerts}
-	ttl := min(max(period+time.Duration(min(m.tries, 1e6))*m.retry, time.Second), maxTTL)
+	ttl := min(period+time.Duration(min(m.tries, 1e6))*m.retry+pushSlack, maxTTL)
 	c.rest = fields{{"tokenFile", pushToken(m.p, m.o.at("pushToken"), m.name, m.o.text("pushToken"))}, {"ttl", ttl}}
 	m.p.addPush(c)
 	m.groups[parent] = append(m.groups[parent], c.name)
@@ -281,7 +284,7 @@ func (m *kumaMonitor) leftovers() {
 		if !o.used[name] && slices.Contains(kumaFields(), name) {
 			o.used[name] = true
 			if o.isMeaningful(name) {
-				o.p.report(ignored, o.at(name), "the type %.40s does not use it", m.kind)
+				o.p.report(ignored, o.at(name), "the type of the monitor does not use it")
 			}
 		}
 	}

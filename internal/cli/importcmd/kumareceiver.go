@@ -102,19 +102,7 @@ func (k *kuma) hook(at position, c *object, name string) fields {
 	k.p.differs(at, "the body is prober's own JSON: see docs/alert/message-formats.md")
 	c.skip("webhookURL", "httpMethod")
 	f := fields{{"format", "json"}, {"urlFile", k.p.secretFile(at, name+"-url", "the URL of the webhook")}}
-	var plain fields
-	for _, h := range kumaJSON(c, "webhookAdditionalHeaders").all() {
-		token, isBearer := strings.CutPrefix(h.value, "Bearer ")
-		switch {
-		case strings.EqualFold(h.key, "Authorization") && isBearer && token != "":
-			f = f.set("bearerTokenFile", k.p.secretFile(at, name+"-token", "the token of the header Authorization"))
-		case isSecretName(h.key) || assignsSecret(h.value):
-			k.p.noEqual(at, "the header %.40q is not imported: it may have a secret", h.key)
-		default:
-			plain = plain.set(h.key, h.value)
-		}
-	}
-	return hook(f.with("headers", plain))
+	return hook(k.p.hookHeaders(at, name, f, kumaJSON(c, "webhookAdditionalHeaders").all()))
 }
 
 // mail returns a receiver that sends mails.

@@ -77,12 +77,23 @@ func (p *plan) address(at position, name string, f fields, url string) fields {
 	return f.set("url", url)
 }
 
-// renderText returns text as a JSON string that a template does not change.
-func renderText(text string) []byte {
-	for strings.Contains(text, "{{") {
-		text = strings.ReplaceAll(text, "{{", "{ {")
+// hookHeaders adds headers to a webhook. A secret can only be a token of the header Authorization.
+func (p *plan) hookHeaders(at position, name string, f fields, headers []pair) fields {
+	var plain fields
+	for _, h := range headers {
+		token, isBearer := strings.CutPrefix(h.value, "Bearer ")
+		switch {
+		case !isHeader(h):
+			p.noEqual(at, "%.40q is not a header", h.key)
+		case strings.EqualFold(h.key, "Authorization") && isBearer && token != "" && f.get("bearerTokenFile") == nil:
+			f = f.set("bearerTokenFile", p.secretFile(at, name+"-token", "the token of the header Authorization"))
+		case isSecretName(h.key) || assignsSecret(h.value) || reference().MatchString(h.value) || environment().MatchString(h.value):
+			p.noEqual(at, "the header %.40q is not imported: it may have a secret", h.key)
+		default:
+			plain = plain.set(h.key, h.value)
+		}
 	}
-	return []byte(strings.TrimSpace(string(renderJSON(fields{{"x", text}}))[len(`{"x":`) : len(renderJSON(fields{{"x", text}}))-2]))
+	return f.with("headers", plain)
 }
 
 // mailer is a mail server and the addresses of a receiver.
