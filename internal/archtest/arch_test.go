@@ -287,7 +287,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/charmbracelet/x/ansi", "github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/cli/maintenancecmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain"},
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain", "pods/targets"},
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/simulatecmd": {

@@ -259,7 +259,7 @@ func (k *cloudCheck) notify(n *object, kind string) {
 	case "slack":
 		k.receive(at, o.text("webhook_url")+o.text("webhook_url_env_var"), kind, func() fields { return k.p.webhook(at, kind, "slack") })
 	case "pagerduty", "pager_duty":
-		k.receive(at, o.text("routing_key")+o.text("routing_key_env_var"), kind, func() fields { return k.p.pagerDuty(at, "pagerduty") })
+		k.receive(at, o.text("routing_key")+o.text("routing_key_env_var"), kind, func() fields { return k.p.pagerDuty(at, "pagerduty", "") })
 	case "email":
 		m := &mailer{at: at, name: "email", to: o.strings("to"), from: o.text("from"), user: o.text("smtp_username"), password: o.text("smtp_password") != ""}
 		m.host, m.port = splitHostPort(o.text("smtp_server"), 587)

@@ -89,7 +89,7 @@ func (p *plan) login(c *httpCheck) (f fields) {
 
 // protected returns a reference in place of a secret, unless it is a reference already.
 func (p *plan) protected(at position, file, what, value string) string {
-	if p.references[value] {
+	if p.isReferred(value) {
 		return value
 	}
 	return p.secretReference(at, file, what)
