@@ -138,13 +138,13 @@ func (p *Probe) lasted() string {
 		return "" // it has just begun
 	}
 	if p.Status == Failing {
-		return " for " + span(p.duration())
+		return " for " + Span(p.duration())
 	}
-	return " after " + span(p.duration())
+	return " after " + Span(p.duration())
 }
 
-// span returns a duration in its two largest units.
-func span(d time.Duration) string {
+// Span returns a duration in its two largest units.
+func Span(d time.Duration) string {
 	units := []struct {
 		length time.Duration
 		name   string
