@@ -50,7 +50,12 @@ func (e *ForeignError) Error() string {
 // OpenDir opens the folder at path, and creates it if it does not exist. A folder with files of others is a
 // [*ForeignError].
 func OpenDir(path string) (*Dir, error) {
-	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := os.Mkdir(path, 0o755); {
+	case err == nil:
+		if err := os.Chmod(path, 0o755); err != nil { // a web server may read it, whatever the umask
+			return nil, err
+		}
+	case !errors.Is(err, fs.ErrExist):
 		return nil, err
 	}
 	root, err := os.OpenRoot(path)

@@ -76,13 +76,14 @@ func shown(state string) string {
 
 // group is a set of probes.
 type group struct {
+	key     string // of the probes; "" if they have none
 	name    string
 	probes  []*Probe
 	counts  api.Counts
 	seconds api.StateSeconds
 }
 
-func newGroup(name string) *group { return &group{name: name, counts: make(api.Counts)} }
+func newGroup(key, name string) *group { return &group{key: key, name: name, counts: make(api.Counts)} }
 
 func (g *group) add(p *Probe) {
 	g.probes = append(g.probes, p)
@@ -105,13 +106,13 @@ const other = "Other"
 
 // groups returns all probes, and the groups by name. The probes without a group are last.
 func (p *Page) groups() (all *group, groups []*group) {
-	all = newGroup(p.Title)
+	all = newGroup("", p.Title)
 	named := make(map[string]*group)
 	for i := range p.Probes {
 		of := &p.Probes[i]
 		all.add(of)
 		if named[of.Group] == nil {
-			named[of.Group] = newGroup(cmp.Or(of.Group, other))
+			named[of.Group] = newGroup(of.Group, cmp.Or(of.Group, other))
 			groups = append(groups, named[of.Group])
 		}
 		named[of.Group].add(of)
@@ -164,7 +165,7 @@ func fileName(kind, name, extension string) string {
 
 // badgeOf and groupBadge return the names of the badges.
 func badgeOf(p *Probe) string    { return fileName("badge", p.Name, ".svg") }
-func groupBadge(g *group) string { return fileName("badge-group", g.name, ".svg") }
+func groupBadge(g *group) string { return fileName("badge-group", g.key, ".svg") }
 
 // partName returns the name of a part of a page, of which the first one is file.
 func partName(file string, part int) string {

@@ -140,7 +140,7 @@ func (r *renderer) pages(put func(string, []byte) error) error {
 func (r *renderer) split(put func(string, []byte) error) error {
 	links := parts{r: r, put: put, file: indexFile, base: view{Index: true}}
 	for _, g := range r.groups {
-		file := fileName("group", g.name, ".html")
+		file := fileName("group", g.key, ".html")
 		s := r.section(g)
 		of := parts{r: r, put: put, file: file, base: view{Heading: s.Name, Sections: []section{s}}}
 		for _, p := range g.probes {
@@ -241,7 +241,7 @@ type section struct {
 func (r *renderer) section(g *group) section {
 	return section{
 		Name: clean(g.name, maxName), State: g.state(), Counts: g.counts.String(), Uptime: g.seconds.Uptime(),
-		ID: strings.TrimSuffix(fileName("group", g.name, ""), "."), Badge: groupBadge(g),
+		ID: fileName("group", g.key, ""), Badge: groupBadge(g),
 	}
 }
 

@@ -248,6 +248,7 @@ func TestPageExportPublishesByChoice(t *testing.T) {
 
 // hostile are texts of authors of pods.
 var hostile = []string{
+	"Other", "", // the name of the group of probes without a label, and such a probe
 	"<script>alert(1)</script>", `"><img src=x onerror=alert(1)>`, "../../etc/passwd", "</title><svg/onload=x>", "\u202egnp.exe", "a\x00b\x1b[31m\ufffe", "}}{{.}}", "index.html", "𝒳 ÄÖ日本",
 	strings.Repeat("x", 5000), "--><!--", "javascript:alert(1)", "%2e%2e%2f", "CON",
 }
@@ -257,7 +258,7 @@ func TestPageExportEscapesHostileTexts(t *testing.T) {
 	for i, text := range hostile {
 		p := s.add("default", text, "web", "failure")
 		p.Cause, p.Target, p.State = text, text, hostile[i%3]
-		s.labels[text] = object{"team": text}
+		s.labels[text] = object{"team": text, "index": strconv.Itoa(i)}
 		s.past[text] = []api.Incident{{Start: time.Now().Add(-time.Hour), Text: text}}
 	}
 	s.windows = []api.MaintenanceWindow{{Active: true, From: time.Now(), Until: time.Now().Add(time.Hour), Reason: hostile[0]}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,7 @@ var publicProbes = [][2]string{
 }
 
 // publicAgent answers like an agent with a history of 70 days. Its probes are targets with names.
-func publicAgent(t *testing.T) string {
+func publicAgent(t *testing.T) *httptest.Server {
 	now := time.Now().UTC()
 	var probes, pods, targets, whole, parts, today []object
 	for i, p := range publicProbes {
@@ -75,7 +76,7 @@ func publicAgent(t *testing.T) string {
 		_ = json.NewEncoder(w).Encode(object{"since": now.Add(-70 * day), "until": now, "items": all})
 	}))
 	t.Cleanup(server.Close)
-	return server.URL
+	return server
 }
 
 // TestPublicPage exports a public page. A browser must accept its policy, axe-core must find no problem in both color
@@ -83,7 +84,7 @@ func publicAgent(t *testing.T) string {
 func TestPublicPage(t *testing.T) {
 	script := axe(t)
 	dir := filepath.Join(t.TempDir(), "status")
-	text, err := exec.Command(filepath.Join(root, "bin/prober"), "page", "export", dir, "--server", publicAgent(t), "--all", "--group-by", "label:team",
+	text, err := exec.Command(filepath.Join(root, "bin/prober"), "page", "export", dir, "--server", publicAgent(t).URL, "--all", "--group-by", "label:team",
 		"--title", "Shop status", "--show-causes", "--show-reasons", "--footer-url", "https://shop.example/", "--footer-text", "The shop").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -117,4 +118,52 @@ func TestPublicPage(t *testing.T) {
 	b.eval(`document.querySelector(".tail a").href`, &badge)
 	b.run(chromedp.Navigate(badge))
 	b.shot("public-badge")
+}
+
+// TestOldPublicPage exports a page, and stops its agent: axe-core must find no problem in the page that says so.
+func TestOldPublicPage(t *testing.T) {
+	script, a := axe(t), publicAgent(t)
+	dir := filepath.Join(t.TempDir(), "status")
+	export := exec.Command(filepath.Join(root, "bin/prober"), "page", "export", dir, "--server", a.URL, "--all", "--every", "1s")
+	if err := export.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	t.Cleanup(func() {
+		if !ended {
+			_ = export.Process.Kill() // the test has failed
+			_ = export.Wait()
+		}
+	})
+	await := func(words string) {
+		t.Helper()
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			text, _ := os.ReadFile(filepath.Join(dir, "index.html")) // it may not exist yet
+			if strings.Contains(string(text), words) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("the page never has %q:\n%s", words, text)
+			}
+		}
+	}
+	await("8 probes")
+	a.Close()
+	await("The data is old")
+	if err := export.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	ended = true
+	if err := export.Wait(); err != nil {
+		t.Errorf("the export: %v", err)
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	t.Cleanup(server.Close)
+	b := open(t, server.URL+"/index.html", desktop)
+	for _, l := range []view{desktop, {360, 740, true, true}} {
+		b.run(l.set(), chromedp.Navigate(server.URL+"/index.html"))
+		b.wait(`document.querySelector(".old").checkVisibility() && getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`)
+		b.audit(script, "")
+		b.shot(fmt.Sprintf("public-old-%d", l.width))
+	}
 }
