@@ -1,0 +1,80 @@
+package certs
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/daeace23/prober/agent/api"
+)
+
+// Listed is a certificate with probes that see it.
+type Listed struct {
+	known  *known
+	probes []api.CertificateProbe
+}
+
+// Certificates returns the certificates that the probes see for which match returns true, in no particular order.
+func (b *Board) Certificates(match func(*Probe) bool) (all []*Listed) {
+	found := make(map[*known]*Listed)
+	for _, w := range b.all() {
+		if !match(&w.Probe) {
+			continue
+		}
+		for _, s := range w.sightings() {
+			l := found[s.known]
+			if l == nil {
+				l = &Listed{known: s.known}
+				found[s.known], all = l, append(all, l)
+			}
+			l.probes = append(l.probes, s.probe)
+		}
+	}
+	return all
+}
+
+// SHA256 returns the fingerprint in hexadecimal.
+func (l *Listed) SHA256() string { return l.known.SHA256 }
+
+// NotAfter returns the end of the certificate.
+func (l *Listed) NotAfter() time.Time { return l.known.NotAfter }
+
+// API returns the certificate with at most most of its probes. now is the time from which it counts days.
+func (l *Listed) API(most int, now time.Time) api.Certificate {
+	c := l.known.Certificate
+	c.DaysLeft = int(math.Floor(c.NotAfter.Sub(now).Hours() / 24))
+	slices.SortFunc(l.probes, func(a, b api.CertificateProbe) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Kind, b.Kind))
+	})
+	c.ProbeCount, c.Probes, c.Verification = len(l.probes), l.probes[:min(most, len(l.probes))], api.NotChecked
+	for i := range l.probes {
+		if p := &l.probes[i]; rank(p.Verification) > rank(c.Verification) {
+			c.Verification, c.Why = p.Verification, p.Why
+		}
+	}
+	return c
+}
+
+// ranked has the verifications, the one that says most last.
+var ranked = [...]string{api.NotChecked, api.Verified, api.NotVerified}
+
+func rank(verification string) int { return slices.Index(ranked[:], verification) }
+
+// Span is the time in which the certificate of a probe is valid that ends first.
+type Span struct {
+	Probe
+	NotBefore, NotAfter time.Time
+}
+
+// Spans yields a Span for each probe with certificates.
+func (b *Board) Spans() iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		for _, w := range b.all() {
+			if s, ok := w.span(); ok && !yield(Span{w.Probe, s.begin, s.end}) {
+				return
+			}
+		}
+	}
+}
