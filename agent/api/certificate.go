@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // CertificateList is the response of /api/v1/certificates: the certificate that ends first comes first. Metadata is
 // empty unless a limit was set.
@@ -16,8 +19,13 @@ const (
 	NotChecked  = "not checked"
 )
 
-// Verifications lists the values of [Certificate].Verification.
-var Verifications = []string{Verified, NotVerified, NotChecked}
+// verifications has the values of [Certificate].Verification, the one that says most last.
+var verifications = [...]string{NotChecked, Verified, NotVerified}
+
+// Outranks reports whether a verification says more about a certificate than another one.
+func Outranks(verification, other string) bool {
+	return slices.Index(verifications[:], verification) > slices.Index(verifications[:], other)
+}
 
 // Certificate is a certificate that servers show in the TLS handshakes of probes. A server has written its texts;
 // long ones are cut.
@@ -53,4 +61,30 @@ type CertificateProbe struct {
 	Verification string    `json:"verification"`
 	Why          string    `json:"why,omitzero"`
 	Seen         time.Time `json:"seen"` // time of the last handshake with it
+}
+
+// SetProbes sets the probes, and the fields about all of them.
+func (c *Certificate) SetProbes(all []CertificateProbe) {
+	c.Probes, c.ProbeCount, c.Verification, c.Why = all, len(all), NotChecked, ""
+	for i := range all {
+		if p := &all[i]; Outranks(p.Verification, c.Verification) {
+			c.Verification, c.Why = p.Verification, p.Why
+		}
+	}
+}
+
+// Only returns the certificate as if only the probes for which match returns true saw it; false if there are none.
+func (c *Certificate) Only(match func(*CertificateProbe) bool) (only Certificate, ok bool) {
+	var probes []CertificateProbe
+	for i := range c.Probes {
+		if match(&c.Probes[i]) {
+			probes = append(probes, c.Probes[i])
+		}
+	}
+	if len(probes) == len(c.Probes) {
+		return *c, len(probes) > 0
+	}
+	only = *c
+	only.SetProbes(probes)
+	return only, len(probes) > 0
 }

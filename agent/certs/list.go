@@ -48,19 +48,10 @@ func (l *Listed) API(most int, now time.Time) api.Certificate {
 	slices.SortFunc(l.probes, func(a, b api.CertificateProbe) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Kind, b.Kind))
 	})
-	c.ProbeCount, c.Probes, c.Verification = len(l.probes), l.probes[:min(most, len(l.probes))], api.NotChecked
-	for i := range l.probes {
-		if p := &l.probes[i]; rank(p.Verification) > rank(c.Verification) {
-			c.Verification, c.Why = p.Verification, p.Why
-		}
-	}
+	c.SetProbes(l.probes)
+	c.Probes = c.Probes[:min(most, len(c.Probes))]
 	return c
 }
-
-// ranked has the verifications, the one that says most last.
-var ranked = [...]string{api.NotChecked, api.Verified, api.NotVerified}
-
-func rank(verification string) int { return slices.Index(ranked[:], verification) }
 
 // Span is the time in which the certificate of a probe is valid that ends first.
 type Span struct {

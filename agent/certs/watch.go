@@ -120,7 +120,7 @@ func (c *chain) see(s *certificates.Shown, now time.Time) {
 	case s.Verified != nil:
 		verification = api.Verified
 	}
-	if !c.fresh || rank(verification) > rank(c.verification) {
+	if !c.fresh || api.Outranks(verification, c.verification) {
 		if verification != c.verification {
 			first := s.FirstToEnd()
 			c.verification, c.first = verification, span{first.NotBefore, first.NotAfter}
@@ -197,7 +197,7 @@ func (w *watch) sightings() (all []sighting) {
 			switch {
 			case had < 0:
 				all = append(all, s)
-			case rank(s.probe.Verification) > rank(all[had].probe.Verification):
+			case api.Outranks(s.probe.Verification, all[had].probe.Verification):
 				all[had] = s
 			}
 		}
