@@ -37,7 +37,9 @@ type Certificate struct {
 	NotBefore time.Time `json:"notBefore"`
 	NotAfter  time.Time `json:"notAfter"`
 	// DaysLeft is the number of whole days until NotAfter; negative after it.
-	DaysLeft int    `json:"daysLeft"`
+	DaysLeft int `json:"daysLeft"`
+	// EndsSoon means that less than 14 days, and less than a third of its life, are left.
+	EndsSoon bool   `json:"endsSoon,omitzero"`
 	Serial   string `json:"serial"` // hexadecimal
 	SHA256   string `json:"sha256"` // fingerprint, hexadecimal
 	// Verification is "not verified" if a probe has rejected the certificates of a server with this one, else

@@ -284,6 +284,28 @@ func TestVerification(t *testing.T) {
 	})
 }
 
+func TestEndsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			life, left time.Duration
+			want       bool
+		}{
+			{90 * day, 15 * day, false},
+			{90 * day, 13 * day, true},
+			{90 * day, -day, true},
+			{6 * day, 3 * day, false},
+			{6 * day, day, true},
+		} {
+			board := certs.New()
+			_, s := observer(board, "shop")
+			s.Handshook(show(issue(t, c.left, func(x *x509.Certificate) { x.NotBefore = x.NotAfter.Add(-c.life) })))
+			if got := all(board); got[0].EndsSoon != c.want {
+				t.Errorf("%v of %v left: %t", c.left, c.life, got[0].EndsSoon)
+			}
+		}
+	})
+}
+
 // TestSpans has the certificate that ends first.
 func TestSpans(t *testing.T) {
 	leaf, soon := issue(t, 9*day, nil), issue(t, 5*day, nil)

@@ -41,10 +41,15 @@ func (l *Listed) SHA256() string { return l.known.SHA256 }
 // NotAfter returns the end of the certificate.
 func (l *Listed) NotAfter() time.Time { return l.known.NotAfter }
 
+// soon is the time before the end of a certificate in which it should be renewed. Certificates that live for weeks or
+// less are renewed later. The alert ProberCertificateExpires has the same rule.
+const soon = 14 * 24 * time.Hour
+
 // API returns the certificate with at most most of its probes. now is the time from which it counts days.
 func (l *Listed) API(most int, now time.Time) api.Certificate {
 	c := l.known.Certificate
-	c.DaysLeft = int(math.Floor(c.NotAfter.Sub(now).Hours() / 24))
+	left := c.NotAfter.Sub(now)
+	c.DaysLeft, c.EndsSoon = int(math.Floor(left.Hours()/24)), left < soon && left < c.NotAfter.Sub(c.NotBefore)/3
 	slices.SortFunc(l.probes, func(a, b api.CertificateProbe) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Kind, b.Kind))
 	})
