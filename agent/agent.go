@@ -141,7 +141,9 @@ type Agent struct {
 	handlers *plugins.Set
 	scrapes  *blackbox.Current
 	// scrapeRules are the rules for /probe in prober.yaml; nil: no restrictions.
-	scrapeRules  atomic.Pointer[config.Blackbox]
+	scrapeRules atomic.Pointer[config.Blackbox]
+	// targetLabels are the labels of prober_target_info, sorted.
+	targetLabels atomic.Pointer[[]config.TargetLabel]
 	source       pods.Source
 	manager      *manager.Manager
 	metrics      *metrics.Metrics
@@ -150,7 +152,7 @@ type Agent struct {
 	hub          *stream.Hub
 	pauses       *pauses.Table
 	maintenance  *maintenance.Table
-	certificates *certs.Board
+	certs        *certs.Board
 	exporter     *otlp.Exporter
 	states       *states.Tracker
 	notifier     *notify.Notifier
@@ -196,7 +198,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
 	a := &Agent{
-		cfg: cfg, certificates: certs.New(), started: time.Now(), stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: stream.New(),
+		cfg: cfg, certs: certs.New(), started: time.Now(), stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: stream.New(),
 		metrics:     metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision, Buckets: cfg.MetricsBuckets}),
 		podsTrigger: newTrigger("manifests"), pluginsTrigger: newTrigger("plugins"), registriesTrigger: newTrigger("registries"),
 	}
@@ -260,11 +262,11 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
-	a.incidents = incidents.NewWatch(a.incidentProbes)
+	a.openIncidents()
 	a.states = states.New(append(readers, a.notifier, a.endpoints, a.incidents)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
-	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, a.certificates, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history comes before the maintenance
+	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, a.certs, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history comes before the maintenance
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source.Status, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
 		Observers: observers, RestartGrace: a.source.RestartGrace,
@@ -351,6 +353,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.exporter.Run(follow) })
 	watching.Go(func() { a.notifier.Run(follow) })
 	watching.Go(func() { a.incidents.Run(follow) })
+	watching.Go(func() { a.incidents.Save(follow) })
 	watching.Go(func() { a.pushes.Run(follow) })
 	if a.history != nil {
 		watching.Go(func() { a.history.Run(follow) })
@@ -379,6 +382,7 @@ func (a *Agent) end(cause error) error {
 	a.states.Stop()
 	a.pauses.Close() // keeps the file as it is
 	a.maintenance.Close()
+	a.incidents.Close()
 	if a.history != nil {
 		a.history.End()
 	}

@@ -32,7 +32,7 @@ func (a *Agent) serveCertificates(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	found := pager[*certs.Listed]{query: &q}
-	for _, c := range a.certificates.Certificates(func(p *certs.Probe) bool {
+	for _, c := range a.certs.Certificates(func(p *certs.Probe) bool {
 		return q.matches("namespace", p.Pod.Namespace) && q.matches("pod", p.Pod.Name) && q.matches("container", p.Container) && q.matches("kind", p.Kind.String())
 	}) {
 		if key := (sortKey{c.NotAfter().Format(time.DateTime), c.SHA256()}); !found.passed(&key) {
@@ -47,7 +47,7 @@ func (a *Agent) serveCertificates(w http.ResponseWriter, r *http.Request) {
 // measuredCertificates yields the first certificate to end of each probe, for the metrics.
 func (a *Agent) measuredCertificates() iter.Seq[metrics.Certificate] {
 	return func(yield func(metrics.Certificate) bool) {
-		for s := range a.certificates.Spans() {
+		for s := range a.certs.Spans() {
 			c := metrics.Certificate{Namespace: s.Pod.Namespace, Pod: s.Pod.Name, Container: s.Container, Kind: s.Kind, NotBefore: s.NotBefore, NotAfter: s.NotAfter}
 			if !yield(c) {
 				return

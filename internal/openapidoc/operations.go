@@ -118,6 +118,10 @@ var operations = []operation{
 		answer: api.IncidentStatus{}, codes: []int{400, 404},
 	},
 	{
+		method: "post", path: "/api/v1/incidents/{id}/notes", id: "addNote", tag: "actions", summary: "Add a note to an incident.",
+		body: api.NoteRequest{}, answer: api.IncidentStatus{}, codes: []int{400, 404, 409},
+	},
+	{
 		method: "get", path: "/api/v1/certificates", id: "listCertificates", tag: "state",
 		summary: "List the certificates that servers show in TLS handshakes of probes. The first one to end comes first.",
 		query: []parameter{
