@@ -44,7 +44,7 @@ var packages = map[string]struct {
 		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain", "internal/handshake", "internal/suspend"},
 	},
 	"core/endpoint": {ours: []string{"probe", "core/group", "core/internal/seam", "core/results", "core/states", "core/worker", "internal/clip"}},
-	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
+	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip", "internal/explain"}},
 	"core/group":    {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {
 		ours:   []string{"probe", "internal/clip", "internal/redact"},
