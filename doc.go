@@ -50,7 +50,7 @@
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
 //     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
 //     agent/pauses: pauses and forced states, which end by themselves. agent/maintenance: maintenance
-//     windows and their probes. agent/notify: tells people of states, by
+//     windows and their probes. agent/slo: error budgets. agent/notify: tells people of states, by
 //     webhooks, commands and mail; agent/notify/format has their messages. agent/history: states and
 //     minutes on disk, for reports. agent/page: the status page.
 //     agent/incidents: groups failing probes by what they share.

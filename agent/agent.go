@@ -30,6 +30,7 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/push"
 	"github.com/daeace23/prober/agent/secrets"
+	"github.com/daeace23/prober/agent/slo"
 	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/config"
@@ -149,6 +150,7 @@ type Agent struct {
 	hub         *stream.Hub
 	pauses      *pauses.Table
 	maintenance *maintenance.Table
+	slos        *slo.Tracker
 	exporter    *otlp.Exporter
 	states      *states.Tracker
 	notifier    *notify.Notifier
@@ -241,6 +243,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	})
 	a.notifier = notify.New(a.notifications())
 	a.openMaintenance()
+	observers, readers := a.openHistory()
 	if err = a.loadAndCheck(ctx, handlers); err != nil {
 		return err
 	}
@@ -254,7 +257,6 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.noteReload((*progress).ofPlugins, false, away)
 	}
 	a.setNetworks()
-	observers, readers := a.openHistory()
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
@@ -262,7 +264,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	a.states = states.New(append(readers, a.notifier, a.endpoints, a.incidents)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
-	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history comes before the maintenance
+	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history and the SLOs come before the maintenance
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source.Status, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
 		Observers: observers, RestartGrace: a.source.RestartGrace,
@@ -277,6 +279,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.metrics.RegisterReload(a.registry, a.reloading), agentmetrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
 		metrics.RegisterPauses(a.registry, a.paused), agentmetrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(), a.registerNode(),
 		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts), a.registerChecks(), a.registerMaintenance(),
+		agentmetrics.RegisterSLOs(a.registry, a.slos.Counts),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
@@ -308,15 +311,18 @@ func (a *Agent) notifications() notify.Config {
 	return c
 }
 
-// openHistory creates the history if there is a state directory, and returns it as an observer and a reader.
+// openHistory creates the SLOs, and the history if there is a state directory. It returns them as observers and
+// readers.
 func (a *Agent) openHistory() (observers []worker.Observer, readers []states.Reader) {
 	if a.cfg.StateDir == "" {
-		return nil, nil
+		a.openSLOs()
+		return []worker.Observer{a.slos}, []states.Reader{a.slos}
 	}
 	a.history = history.New(history.Config{
 		StateDir: a.cfg.StateDir, Budget: a.cfg.HistoryBudget, Retention: a.cfg.HistoryRetention, Log: a.log,
 	})
-	return []worker.Observer{a.history}, []states.Reader{a.history}
+	a.openSLOs()
+	return []worker.Observer{a.history, a.slos}, []states.Reader{a.history, a.slos}
 }
 
 // registerHistory registers the metrics of the history.
@@ -349,6 +355,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.notifier.Run(follow) })
 	watching.Go(func() { a.incidents.Run(follow) })
 	watching.Go(func() { a.pushes.Run(follow) })
+	watching.Go(func() { a.slos.Run(follow) })
 	if a.history != nil {
 		watching.Go(func() { a.history.Run(follow) })
 	}
@@ -376,6 +383,7 @@ func (a *Agent) end(cause error) error {
 	a.states.Stop()
 	a.pauses.Close() // keeps the file as it is
 	a.maintenance.Close()
+	a.slos.End()
 	if a.history != nil {
 		a.history.End()
 	}

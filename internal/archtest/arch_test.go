@@ -191,7 +191,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"config": {
-		ours:   []string{"probe", "plugin", "core/endpoint", "internal/window", "internal/yamlpos"},
+		ours:   []string{"probe", "plugin", "core/endpoint", "internal/timespan", "internal/window", "internal/yamlpos"},
 		others: []string{"k8s.io/apimachinery/pkg/labels"},
 	},
 	"agent/access": {
@@ -230,6 +230,9 @@ var packages = map[string]struct {
 		ours:   []string{"agent/api", "agent/pauses", "config", "core/manager", "core/worker", "internal/statefile", "internal/window", "plugin"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
+	"agent/slo": {
+		ours: []string{"agent/api", "agent/history", "agent/history/record", "agent/maintenance", "config", "core/states", "core/worker", "internal/statefile", "internal/timespan", "metrics/agentmetrics", "probe"},
+	},
 	"agent/incidents": {ours: []string{"core/results", "core/states", "internal/clip", "internal/explain", "probe"}},
 	"agent/otlp": {
 		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "metrics/agentmetrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
@@ -260,7 +263,7 @@ var packages = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/depend", "agent/endpoints", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/incidents", "agent/logs", "agent/maintenance", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/push", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "pods/targets", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/marked", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/depend", "agent/endpoints", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/incidents", "agent/logs", "agent/maintenance", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/push", "agent/reply", "agent/secrets", "agent/slo", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "pods/targets", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/marked", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

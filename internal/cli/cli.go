@@ -82,6 +82,7 @@ var otherNames = map[string][]string{
 	"get events":        {"logs", "log", "journal", "tail"},
 	"get targets":       {"host", "hosts", "discovery"},
 	"get endpoints":     {"service", "services", "svc", "pushes"},
+	"get slos":          {"objectives", "budget", "error-budget", "budgets"},
 	"get notifications": {"alert", "alerts", "alarms"},
 	"describe":          {"show", "info", "view", "cat", "details"},
 	"explain":           {"why", "debug", "diagnose"},

@@ -350,9 +350,13 @@ func lasted(seconds float64) string {
 // uptime returns the share of the known time without failures. It is rounded to three digits such that it
 // is 100% only without any failure, and 0% only if all of the time was a failure.
 func uptime(i *api.ReportItem) string {
+	return share(i.Seconds.Success+i.Seconds.Warning, i.Seconds.Failure)
+}
+
+// share returns the good part of a time, in seconds. It is rounded as uptime is.
+func share(good, bad float64) string {
 	millis := func(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
-	up := millis(i.Seconds.Success + i.Seconds.Warning)
-	down := millis(i.Seconds.Failure)
+	up, down := millis(good), millis(bad)
 	switch {
 	case up+down == 0:
 		return "-"
