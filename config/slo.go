@@ -42,8 +42,8 @@ func (s *SLO) Selects(p *ProbeFacts) bool {
 	return slices.ContainsFunc(s.Kinds, func(k probe.Kind) bool { return k.String() == p.Kind }) && MatchesAny(s.Match, p)
 }
 
-// SameTime reports whether s and other count the same time: they differ at most in the name, the objective and the
-// position in the file.
+// SameTime reports whether s and other count the same time: they differ at most in the name, the objective
+// and the position in the file.
 func (s *SLO) SameTime(other *SLO) bool {
 	a, b := *s, *other
 	a.Name, a.Objective, a.Line = b.Name, b.Objective, b.Line

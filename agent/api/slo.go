@@ -8,9 +8,9 @@ type SLOList struct {
 	Items []SLO `json:"items"`
 }
 
-// SLO is an objective for the availability of probes. Its seconds are the time of all its probes together: a minute
-// of ten probes is 600 seconds. Time counts as in reports: success and warning are good, failure is bad, and the
-// rest is not measured.
+// SLO is an objective for the availability of probes. Its seconds are the time of all its probes together:
+// a minute of ten probes is 600 seconds. Time counts as in reports: success and warning are good, failure
+// is bad, and the rest is not measured.
 type SLO struct {
 	Name string `json:"name"`
 	// Objective is the percentage of the measured time that shall be good, such as 99.9.
@@ -48,7 +48,8 @@ type ErrorBudget struct {
 	Left *float64 `json:"left,omitempty"`
 }
 
-// BurnRate is the speed at which a budget is spent: 1 spends exactly the budget within the window of the objective.
+// BurnRate is the speed at which a budget is spent: 1 spends exactly the budget within the window of the
+// objective.
 type BurnRate struct {
 	// Window is the time before now, such as "1h".
 	Window string `json:"window"`

@@ -16,8 +16,8 @@ type Span struct {
 	From, To time.Time
 }
 
-// Spans calls each for the times from since until until in which the selected series existed, in no order. A state may
-// have several spans.
+// Spans calls each for the times from since until until in which the selected series existed, in no order.
+// A state may have several spans.
 func (s *Store) Spans(ctx context.Context, since, until time.Time, match func(*Key) bool, each func(*Span)) error {
 	l := timeline{s: s, since: since.UnixMilli(), until: until.UnixMilli(), selects: match}
 	l.passed = func(t *track, from, to int64) {

@@ -20,7 +20,8 @@ type content struct {
 	SLOs    []saved `json:"slos"`
 }
 
-// saved has the sums of an objective in the file. Each bucket is its number, and its good and bad microseconds.
+// saved has the sums of an objective in the file. Each bucket is its number, and its good and bad
+// microseconds.
 type saved struct {
 	Definition string     `json:"definition"`
 	At         time.Time  `json:"at"` // until when the sums have the time
@@ -57,8 +58,8 @@ func (t *Tracker) load() map[string]saved {
 	return all
 }
 
-// restore sets the sums of a new objective. An agent that was killed has not saved its last minutes: they are read
-// from the history.
+// restore sets the sums of a new objective. An agent that was killed has not saved its last minutes: they
+// are read from the history.
 func (s *saved) restore(o *objective) {
 	if o.from = laterOf(o.from, s.At); !s.From.IsZero() {
 		o.from, o.until = s.From, s.Until

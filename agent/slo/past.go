@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// Past calls each for the times from since until until in which probes with the keys that match selects were in one
-// state, as [history.Store.Spans] does.
+// Past calls each for the times from since until until in which probes with the keys that match selects
+// were in one state, as [history.Store.Spans] does.
 type Past func(ctx context.Context, since, until time.Time, match func(*history.Key) bool, each func(*history.Span)) error
 
 const (

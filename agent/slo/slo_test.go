@@ -119,8 +119,8 @@ func (r *rig) reported(now time.Time, slos []config.SLO) (text string) {
 	return strings.TrimSpace(text)
 }
 
-// SLOs have the seconds of a report about the same time: while the agent runs, after a restart with the file of the
-// sums, without it, and with an old one, as an agent leaves it that is killed.
+// SLOs have the seconds of a report about the same time: while the agent runs, after a restart with the
+// file of the sums, without it, and with an old one, as an agent leaves it that is killed.
 func TestSLOsEqualReports(t *testing.T) {
 	slos := []config.SLO{objective("hour", 99, time.Hour), objective("six", 99, 6*time.Hour), objective("day", 99.9, 24*time.Hour), objective("days", 99.9, 96*time.Hour)}
 	const pods = 3

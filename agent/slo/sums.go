@@ -74,7 +74,8 @@ func (r *ring) last(span time.Duration, now int64) (good, bad float64) {
 	return good / 1e6, bad / 1e6
 }
 
-// since returns the begin of the first bucket of the span that ends at now and has time; the zero time if none has.
+// since returns the begin of the first bucket of the span that ends at now and has time; the zero time if
+// none has.
 func (r *ring) since(span time.Duration, now int64) time.Time {
 	first := int64(math.MaxInt64)
 	for _, b := range r.buckets {
@@ -108,8 +109,8 @@ func (s *sums) last(span time.Duration, now int64) (good, bad float64) {
 	return s.hours.last(span, now)
 }
 
-// since returns when the measured time within the span that ends at now begins: to the minute if it is short, else to
-// the hour.
+// since returns when the measured time within the span that ends at now begins: to the minute if it is
+// short, else to the hour.
 func (s *sums) since(span time.Duration, now int64) time.Time {
 	at := s.hours.since(span, now)
 	if minute := s.minutes.since(span, now); !at.IsZero() && minute.Sub(at) < time.Hour {

@@ -18,8 +18,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// maxGap is the longest time between two settlements that is measured. After a longer one the agent did not run
-// meanwhile; the history has the same limit.
+// maxGap is the longest time between two settlements that is measured. After a longer one the agent did not
+// run meanwhile; the history has the same limit.
 const maxGap = 3 * time.Minute
 
 // Config configures a [Tracker]. Log is required.
@@ -30,7 +30,8 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Tracker measures the objectives. It is an observer of ticks and a reader of states, and is safe for concurrent use.
+// Tracker measures the objectives. It is an observer of ticks and a reader of states, and is safe for
+// concurrent use.
 type Tracker struct {
 	cfg Config
 
@@ -192,8 +193,8 @@ func (t *Tracker) updateLocked(key record.Key, s *series, relabelled bool) {
 	}
 }
 
-// current returns the state of the newest live probe that has decided one, and whether the time of a live probe is
-// spared, as the history has them.
+// current returns the state of the newest live probe that has decided one, and whether the time of a live
+// probe is spared, as the history has them.
 func (s *series) current() (state record.State, spared bool) {
 	for _, p := range s.live {
 		spared = spared || p.spared
@@ -348,7 +349,8 @@ func (t *Tracker) End() {
 	t.stopped = true
 }
 
-// Statuses returns the objectives as of now. For a key that is not nil, it returns only the ones that select its probe.
+// Statuses returns the objectives as of now. For a key that is not nil, it returns only the ones that
+// select its probe.
 func (t *Tracker) Statuses(key *record.Key) []api.SLO {
 	t.mu.Lock()
 	defer t.mu.Unlock()
