@@ -60,7 +60,7 @@
 //     agent/sidecar: answers the kubelet's own probes from a container of their pod.
 //   - internal/outbound: the requests that prober makes by itself, with their files of certificates and
 //     tokens. internal/pace: waits between attempts, and token buckets. internal/clip: texts that are
-//     too long.
+//     too long. internal/whatif, internal/advise: what other thresholds would have made of the history.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line. cmd/prober-probe: one probe by a
 //     small program. internal/cli/systemd: what
 //     systemd is told.

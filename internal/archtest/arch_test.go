@@ -286,7 +286,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/nearest", "internal/timespan", "pods/targets", "probe", "internal/clip"},
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/nearest", "internal/timespan", "pods/targets", "probe", "internal/advise", "internal/clip", "internal/whatif"},
 		others: []string{"github.com/charmbracelet/x/ansi", "github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/cli/maintenancecmd": {
@@ -297,6 +297,7 @@ var packages = map[string]struct {
 		ours:   []string{"agent/api", "agent/client", "agent/notify", "agent/notify/format", "config", "internal/cli/command", "internal/cli/remote", "internal/explain", "internal/timespan", "internal/whatif", "pods/targets", "probe"},
 		others: []string{"github.com/spf13/cobra"},
 	},
+	"internal/advise": {ours: []string{"agent/api", "core/states", "internal/timespan", "internal/whatif", "probe"}},
 	"internal/whatif": {ours: []string{"agent/api", "agent/notify", "agent/notify/format", "config", "core/results", "core/states", "core/worker", "probe"}},
 	"internal/cli/pushcmd": {
 		ours:   []string{"agent/client", "agent/notify/format", "internal/cli/command", "internal/cli/remote", "internal/clip", "internal/explain", "internal/outbound", "internal/pace", "internal/procgroup"},
