@@ -137,3 +137,10 @@ func (c *Client) ReportCSV(ctx context.Context, f ReportFilter, to io.Writer) er
 	}
 	return nil
 }
+
+// History returns the history of a probe since a duration before now or a time. It has no timeout, as the agent
+// reads its history.
+func (c *Client) History(ctx context.Context, namespace, pod, container, kind, since string) (h api.ProbeHistory, err error) {
+	err = c.request(ctx, http.MethodGet, url.Values{"since": {since}}, &h, "api", "v1", "probes", namespace, pod, container, kind, "history")
+	return h, err
+}
