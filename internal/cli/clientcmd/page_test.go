@@ -463,7 +463,9 @@ func TestPageExportFailureKeepsOldFiles(t *testing.T) {
 		{func() { s.down, s.probes = false, nil }, 1, "no probe of the agent"},
 		{func() { _ = os.WriteFile(filepath.Join(dir, "foreign.html"), nil, 0o600) }, 1, `has files that are not of a public page: "foreign.html"`},
 	} {
+		s.mu.Lock()
 		c.prepare()
+		s.mu.Unlock()
 		code, stdout, stderr := prober(s.url, "page", "export", dir, "--all")
 		if code != c.code || stdout != "" || !strings.Contains(stderr, c.stderr) {
 			t.Errorf("exit code %d, %s%s", code, stdout, stderr)
