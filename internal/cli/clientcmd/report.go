@@ -218,19 +218,33 @@ func (w *probeName) reads(p *api.ProbeStatus, targets []api.Target) bool {
 	})
 }
 
-// target calls get for the pod of the target that word names, also of one that is gone.
+// target calls get for the pods of the targets that word names, also of those that are gone.
 func (r *reporter) target(ctx context.Context, c *client.Client, word string, get func(client.ReportFilter) (bool, error)) (found bool, err error) {
 	targets, err := listedTargets(ctx, c, r.filter.Namespace)
 	if err != nil {
 		return false, err
 	}
 	t, err := targetNamed(targets, word)
-	if err != nil || t == nil || t.Pod == "" {
+	if err != nil {
 		return false, err
 	}
-	f := r.filter
-	f.Namespace, f.Pod = t.Namespace, t.Pod
-	return get(f)
+	named := ofGroup(targets, word)
+	if t != nil {
+		named = []api.Target{*t}
+	}
+	for i := range named {
+		if named[i].Pod == "" {
+			continue
+		}
+		f := r.filter
+		f.Namespace, f.Pod = named[i].Namespace, named[i].Pod
+		some, err := get(f)
+		if err != nil {
+			return false, err
+		}
+		found = found || some
+	}
+	return found, nil
 }
 
 func notFound(missing []string) error {
