@@ -291,7 +291,7 @@ var packages = map[string]struct {
 		ours:   []string{"agent/api", "agent/client", "agent/maintenance", "agent/notify/format", "config", "core/states", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/publicpage", "internal/explain", "internal/nearest", "internal/timespan", "pods", "pods/targets", "probe", "internal/clip", "internal/advise", "internal/whatif"},
 		others: []string{"github.com/charmbracelet/x/ansi", "github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
-	"internal/publicpage": {ours: []string{"agent/api", "agent/incidents", "agent/notify/format"}},
+	"internal/publicpage": {ours: []string{"agent/api", "agent/notify/format"}},
 	"internal/cli/maintenancecmd": {
 		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain", "pods/targets"},
 		others: []string{"github.com/spf13/cobra"},
