@@ -16,6 +16,7 @@ import (
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/certs"
 	"github.com/daeace23/prober/agent/depend"
 	"github.com/daeace23/prober/agent/endpoints"
 	"github.com/daeace23/prober/agent/events"
@@ -142,32 +143,35 @@ type Agent struct {
 	scrapes  *blackbox.Current
 	// scrapeRules are the rules for /probe in prober.yaml; nil: no restrictions.
 	scrapeRules atomic.Pointer[config.Blackbox]
-	source      pods.Source
-	manager     *manager.Manager
-	metrics     *metrics.Metrics
-	registry    *prometheus.Registry
-	events      *events.Log
-	hub         *stream.Hub
-	pauses      *pauses.Table
-	maintenance *maintenance.Table
-	slos        *slo.Tracker
-	exporter    *otlp.Exporter
-	states      *states.Tracker
-	notifier    *notify.Notifier
-	incidents   *incidents.Watch
-	places      podPlaces
-	judge       *depend.Judge
-	pushes      *push.Pushes
-	endpoints   *endpoints.Endpoints
-	history     *history.Store // nil without a state directory
-	host        *hostwatch.Watch
-	lock        *os.File       // of the state directory; nil if there is none
-	listener    net.Listener   // of the HTTP server, which Run starts
-	socket      *access.Socket // of the HTTP server too; nil for none
-	guard       access.Guard
-	refused     refusals
-	closed      atomic.Uint64 // connections closed to make room for others
-	offline     *offline      // set by Validate; nil for a running agent
+	// targetLabels are the labels of prober_target_info, sorted.
+	targetLabels atomic.Pointer[[]config.TargetLabel]
+	source       pods.Source
+	manager      *manager.Manager
+	metrics      *metrics.Metrics
+	registry     *prometheus.Registry
+	events       *events.Log
+	hub          *stream.Hub
+	pauses       *pauses.Table
+	maintenance  *maintenance.Table
+	certs        *certs.Board
+	slos         *slo.Tracker
+	exporter     *otlp.Exporter
+	states       *states.Tracker
+	notifier     *notify.Notifier
+	incidents    *incidents.Watch
+	places       podPlaces
+	judge        *depend.Judge
+	pushes       *push.Pushes
+	endpoints    *endpoints.Endpoints
+	history      *history.Store // nil without a state directory
+	host         *hostwatch.Watch
+	lock         *os.File       // of the state directory; nil if there is none
+	listener     net.Listener   // of the HTTP server, which Run starts
+	socket       *access.Socket // of the HTTP server too; nil for none
+	guard        access.Guard
+	refused      refusals
+	closed       atomic.Uint64 // connections closed to make room for others
+	offline      *offline      // set by Validate; nil for a running agent
 
 	pluginStamp string        // stamp of prober.yaml and the plugins when they were last read; owned by followPlugins after New
 	secretFiles secrets.Files // that probes refer to
@@ -196,7 +200,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
 	a := &Agent{
-		cfg: cfg, started: time.Now(), stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: stream.New(),
+		cfg: cfg, certs: certs.New(), started: time.Now(), stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: stream.New(),
 		metrics:     metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision, Buckets: cfg.MetricsBuckets}),
 		podsTrigger: newTrigger("manifests"), pluginsTrigger: newTrigger("plugins"), registriesTrigger: newTrigger("registries"),
 	}
@@ -260,11 +264,11 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
-	a.incidents = incidents.NewWatch(a.incidentProbes)
+	a.openIncidents()
 	a.states = states.New(append(readers, a.notifier, a.endpoints, a.incidents)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
-	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history and the SLOs come before the maintenance
+	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, a.certs, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history and the SLOs come before the maintenance
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source.Status, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
 		Observers: observers, RestartGrace: a.source.RestartGrace,
@@ -279,7 +283,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.metrics.RegisterReload(a.registry, a.reloading), agentmetrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
 		metrics.RegisterPauses(a.registry, a.paused), agentmetrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(), a.registerNode(),
 		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts), a.registerChecks(), a.registerMaintenance(),
-		agentmetrics.RegisterSLOs(a.registry, a.slos.Counts),
+		metrics.RegisterCertificates(a.registry, a.measuredCertificates),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
@@ -325,10 +329,11 @@ func (a *Agent) openHistory() (observers []worker.Observer, readers []states.Rea
 	return []worker.Observer{a.history, a.slos}, []states.Reader{a.history, a.slos}
 }
 
-// registerHistory registers the metrics of the history.
+// registerHistory registers the metrics of the SLOs and the history.
 func (a *Agent) registerHistory() error {
-	if a.history == nil {
-		return nil
+	err := agentmetrics.RegisterSLOs(a.registry, a.slos.Counts)
+	if a.history == nil || err != nil {
+		return err
 	}
 	return agentmetrics.RegisterHistory(a.registry, agentmetrics.HistoryCounts{Bytes: a.history.Bytes, Errors: a.history.Errors, Dropped: a.history.Dropped})
 }
@@ -354,6 +359,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.exporter.Run(follow) })
 	watching.Go(func() { a.notifier.Run(follow) })
 	watching.Go(func() { a.incidents.Run(follow) })
+	watching.Go(func() { a.incidents.Save(follow) })
 	watching.Go(func() { a.pushes.Run(follow) })
 	watching.Go(func() { a.slos.Run(follow) })
 	if a.history != nil {
@@ -384,6 +390,7 @@ func (a *Agent) end(cause error) error {
 	a.pauses.Close() // keeps the file as it is
 	a.maintenance.Close()
 	a.slos.End()
+	a.incidents.Close()
 	if a.history != nil {
 		a.history.End()
 	}

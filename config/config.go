@@ -57,8 +57,10 @@ type Agent struct {
 	Uplink      []Witness
 	Maintenance []Maintenance
 	SLO         []SLO
-	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
-	Blackbox    *Blackbox   // nil: nothing is restricted
+
+	TargetLabels []TargetLabel // of metrics
+	Kubernetes   *Kubernetes   // nil: [DefaultKubernetes]
+	Blackbox     *Blackbox     // nil: nothing is restricted
 }
 
 // Credentials are TLS credentials that plugins may use by name, without reading them. A relative path is

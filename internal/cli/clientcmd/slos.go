@@ -52,7 +52,7 @@ func sloItem(o *api.SLO) item {
 	return item{
 		name: o.Name, object: o,
 		cells: []string{
-			o.Name, strconv.FormatFloat(o.Objective, 'f', -1, 64) + "%", o.Window, share(o.GoodSeconds, o.BadSeconds), budgetLeft(b.Left), burn["1h"], burn["6h"],
+			o.Name, strconv.FormatFloat(o.Objective, 'f', -1, 64) + "%", o.Window, (&api.StateSeconds{Success: o.GoodSeconds, Failure: o.BadSeconds}).Uptime(), budgetLeft(b.Left), burn["1h"], burn["6h"],
 			fmt.Sprintf("%d/%d", o.Failing, o.Probes), burn["5m"], burn["30m"], burn["3d"], lasted(b.TotalSeconds), lasted(b.SpentSeconds), left, since,
 		},
 	}
