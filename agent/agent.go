@@ -284,7 +284,6 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		metrics.RegisterPauses(a.registry, a.paused), agentmetrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(), a.registerNode(),
 		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts), a.registerChecks(), a.registerMaintenance(),
 		metrics.RegisterCertificates(a.registry, a.measuredCertificates),
-		agentmetrics.RegisterSLOs(a.registry, a.slos.Counts),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
@@ -330,10 +329,11 @@ func (a *Agent) openHistory() (observers []worker.Observer, readers []states.Rea
 	return []worker.Observer{a.history, a.slos}, []states.Reader{a.history, a.slos}
 }
 
-// registerHistory registers the metrics of the history.
+// registerHistory registers the metrics of the SLOs and the history.
 func (a *Agent) registerHistory() error {
-	if a.history == nil {
-		return nil
+	err := agentmetrics.RegisterSLOs(a.registry, a.slos.Counts)
+	if a.history == nil || err != nil {
+		return err
 	}
 	return agentmetrics.RegisterHistory(a.registry, agentmetrics.HistoryCounts{Bytes: a.history.Bytes, Errors: a.history.Errors, Dropped: a.history.Dropped})
 }

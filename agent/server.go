@@ -91,8 +91,6 @@ func (a *Agent) shares(slots int, wait time.Duration, full string) *access.Share
 // routes returns all routes of the agent. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
 	lists := a.shares(maxLists, listWait, "too many lists are being read")
-	slow := a.shares(maxReports, listWait, "too many reports are being read")
-	history := &reports.Server{Store: a.history, Target: a.targetOf}
 	pushes := a.shares(maxPushes, slotWait, "too many reports are being stored")
 	byToken := pushes.Limit(a.pushes.ServeToken)
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
@@ -106,14 +104,10 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/probes", lists.Limit(a.serveProbes)},
 		{"GET " + oneProbe, a.serveProbe},
 		{"GET " + oneProbe + "/explain", a.serveExplain},
-		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
-		{"GET /api/v1/report", slow.Limit(history.Report)},
-		{"GET /api/v1/changes", slow.Limit(history.Changes)},
 		{"POST " + oneProbe + "/{action}", a.serveAction},
 		{"POST /api/v1/push", pushes.Limit(a.pushes.ServeLines)},
 		{"POST /api/v1/push/{name}", pushes.Limit(a.pushes.ServeName)},
 		{"GET /api/v1/endpoints", lists.Limit(a.serveEndpoints)},
-		{"GET /api/v1/slos", a.serveSLOs},
 		{"GET /api/v1/incidents", lists.Limit(a.serveIncidents)},
 		{"GET /api/v1/incidents/{id}", a.serveIncident},
 		{"POST /api/v1/incidents/{id}/notes", a.serveNote},
@@ -135,6 +129,7 @@ func (a *Agent) routes() []route {
 		}).ServeHTTP)},
 		{"GET /metrics", a.shares(maxMetrics, slotWait, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
 	}
+	all = append(all, a.pastRoutes(oneProbe)...)
 	for _, path := range []string{access.PushPath + "{token}", access.PushPath + "{token}/{what}"} {
 		all = append(all, route{"GET " + path, byToken}, route{"POST " + path, byToken})
 	}
@@ -150,6 +145,18 @@ func (a *Agent) routes() []route {
 			route{"GET /debug/pprof/symbol", pprof.Symbol}, route{"GET /debug/pprof/trace", pprof.Trace})
 	}
 	return all
+}
+
+// pastRoutes returns the routes of the history and of SLOs. oneProbe is the path of a probe.
+func (a *Agent) pastRoutes(oneProbe string) []route {
+	slow := a.shares(maxReports, listWait, "too many reports are being read")
+	history := &reports.Server{Store: a.history, Target: a.targetOf}
+	return []route{
+		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
+		{"GET /api/v1/report", slow.Limit(history.Report)},
+		{"GET /api/v1/changes", slow.Limit(history.Changes)},
+		{"GET /api/v1/slos", a.serveSLOs},
+	}
 }
 
 // index is the response of /api/v1/, and of / to clients other than browsers.
