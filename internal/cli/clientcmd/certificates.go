@@ -15,7 +15,7 @@ import (
 
 func certificateResource() *resource {
 	return &resource{
-		name: "certificates", aliases: []string{"certificate", "certs", "cert"}, short: "Show the certificates that servers show to probes, the first to end first", args: "[NAME|POD|SHA256]...",
+		name: "certificates", aliases: []string{"certificate", "certs", "cert"}, short: "Show the certificates of probed servers, the first to end first", args: "[NAME|POD|SHA256]...",
 		example: "  prober get certificates\n  prober get certificates -l team=shop -o wide\n  prober get certificates '*.example.com'",
 		columns: []column{
 			{head: "DAYS"}, {head: "NAME"}, {head: "ENDS"}, {head: "VERIFICATION"}, {head: "PROBES"}, {head: "ISSUER"},
