@@ -58,8 +58,8 @@ type Agent struct {
 	Maintenance []Maintenance
 
 	TargetLabels []TargetLabel // of metrics
-	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
-	Blackbox    *Blackbox   // nil: nothing is restricted
+	Kubernetes   *Kubernetes   // nil: [DefaultKubernetes]
+	Blackbox     *Blackbox     // nil: nothing is restricted
 }
 
 // Credentials are TLS credentials that plugins may use by name, without reading them. A relative path is

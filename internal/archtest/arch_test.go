@@ -44,7 +44,7 @@ var packages = map[string]struct {
 		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain", "internal/handshake", "internal/suspend"},
 	},
 	"core/endpoint": {ours: []string{"probe", "core/group", "core/internal/seam", "core/results", "core/states", "core/worker", "internal/clip"}},
-	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
+	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip", "internal/explain"}},
 	"core/group":    {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {
 		ours:   []string{"probe", "internal/clip", "internal/redact"},
@@ -285,11 +285,12 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/nearest", "internal/timespan", "pods/targets", "probe", "internal/clip"},
+		ours:   []string{"agent/api", "agent/client", "agent/maintenance", "agent/notify/format", "config", "core/states", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/publicpage", "internal/explain", "internal/nearest", "internal/timespan", "pods", "pods/targets", "probe", "internal/clip"},
 		others: []string{"github.com/charmbracelet/x/ansi", "github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
+	"internal/publicpage": {ours: []string{"agent/api", "agent/incidents", "agent/notify/format"}},
 	"internal/cli/maintenancecmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain"},
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain", "pods/targets"},
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/simulatecmd": {

@@ -275,14 +275,14 @@ func (c *Call) onTarget(u url.URL) (*url.URL, error) {
 // the first one.
 func (x *exchange) httpError(err error) error {
 	e, ok := errors.AsType[*url.Error](err)
-	switch {
-	case !ok:
+	if !ok {
 		return fmt.Errorf("http: %w", err)
-	case x.head.Redirects > 0:
-		return fmt.Errorf("http: redirect %d to %s: %w", x.head.Redirects, shownURL(e.URL), e.Err)
-	default:
-		return fmt.Errorf("http: %w", e.Err)
 	}
+	err = ended(e.Err, "without a response", "within the response headers")
+	if x.head.Redirects > 0 {
+		return fmt.Errorf("http: redirect %d to %s: %w", x.head.Redirects, shownURL(e.URL), err)
+	}
+	return fmt.Errorf("http: %w", err)
 }
 
 // maxShownURL is the greatest length of a redirect's URL in errors, in bytes.

@@ -28,7 +28,10 @@ import (
 type tlsError struct{ err error }
 
 // Error returns the error with the prefix "tls: ". Some errors of crypto/tls have it already.
-func (e *tlsError) Error() string { return "tls: " + strings.TrimPrefix(e.err.Error(), "tls: ") }
+func (e *tlsError) Error() string {
+	return "tls: " + strings.TrimPrefix(ended(e.err, "within the handshake", "within the handshake").Error(), "tls: ")
+}
+
 func (e *tlsError) Unwrap() error { return e.err }
 
 func (e *tlsError) errno() abi.Errno {
