@@ -63,7 +63,7 @@
 //     too long.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line. cmd/prober-probe: one probe by a
 //     small program. internal/cli/systemd: what
-//     systemd is told.
+//     systemd is told. internal/publicpage: the files of a public status page.
 //   - internal/release: archives, Debian packages and the container image.
 //     internal/archtest, internal/docstest: tests of the structure of the module, and of its documents.
 //   - bench, a module of its own: measures prober beside the kubelet's code.

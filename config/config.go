@@ -56,8 +56,10 @@ type Agent struct {
 	Endpoints   []Endpoint
 	Uplink      []Witness
 	Maintenance []Maintenance
-	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
-	Blackbox    *Blackbox   // nil: nothing is restricted
+
+	TargetLabels []TargetLabel // of metrics
+	Kubernetes   *Kubernetes   // nil: [DefaultKubernetes]
+	Blackbox     *Blackbox     // nil: nothing is restricted
 }
 
 // Credentials are TLS credentials that plugins may use by name, without reading them. A relative path is

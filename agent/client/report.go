@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/daeace23/prober/agent/api"
 )
@@ -18,6 +19,7 @@ type ReportFilter struct {
 	// Since and Until are durations before now, such as "30d", or times in RFC 3339; "": 30 days, and now.
 	Since, Until string
 	Incidents    bool // list the incidents of each probe
+	Parts        int  // equal parts of the time with an uptime each; 0 for none
 }
 
 func (f *ReportFilter) query() url.Values {
@@ -29,6 +31,9 @@ func (f *ReportFilter) query() url.Values {
 			query.Set(name, value)
 		}
 	}
+	if f.Parts > 0 {
+		query.Set("parts", strconv.Itoa(f.Parts))
+	}
 	return query
 }
 
@@ -38,24 +43,39 @@ func (c *Client) Report(ctx context.Context, f ReportFilter) (report api.Report,
 	return report, err
 }
 
+// ReportEach calls each for the availability of every probe, and returns the report without its items. The report
+// may be larger than the one of Report, as its items are not held. It has no timeout.
+func (c *Client) ReportEach(ctx context.Context, f ReportFilter, each func(*api.ReportItem) error) (head api.Report, err error) {
+	err = readEach(ctx, c, "report", f.query(), span{&head.Since, &head.Until}, each)
+	return head, err
+}
+
 // Changes calls each for every change of the state of a probe. It returns the list without its items; f.Incidents
 // has no effect. It has no timeout, as the agent reads its history.
 func (c *Client) Changes(ctx context.Context, f ReportFilter, each func(*api.StateChange) error) (head api.StateChanges, err error) {
 	query := f.query()
 	query.Del("incidents")
-	res, err := c.send(ctx, http.MethodGet, query, "api", "v1", "changes")
-	if err != nil {
-		return head, err
-	}
-	defer res.Body.Close()
-	if err := readChanges(json.NewDecoder(res.Body), &head, each); err != nil {
-		return head, c.unanswered(ctx, err)
-	}
-	return head, nil
+	err = readEach(ctx, c, "changes", query, span{&head.Since, &head.Until}, each)
+	return head, err
 }
 
-// readChanges reads an [api.StateChanges] without holding all of its items.
-func readChanges(d *json.Decoder, head *api.StateChanges, each func(*api.StateChange) error) error {
+// span is where the times of a list are stored.
+type span struct{ since, until *time.Time }
+
+// readEach requests the list called name, and calls each for its items without holding all of them.
+func readEach[T any](ctx context.Context, c *Client, name string, query url.Values, times span, each func(*T) error) error {
+	res, err := c.send(ctx, http.MethodGet, query, "api", "v1", name)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if err := readList(json.NewDecoder(res.Body), times, each); err != nil {
+		return c.unanswered(ctx, err)
+	}
+	return nil
+}
+
+func readList[T any](d *json.Decoder, times span, each func(*T) error) error {
 	if err := delimiter(d, '{'); err != nil {
 		return err
 	}
@@ -64,9 +84,9 @@ func readChanges(d *json.Decoder, head *api.StateChanges, each func(*api.StateCh
 		switch {
 		case err != nil:
 		case name == "since":
-			err = d.Decode(&head.Since)
+			err = d.Decode(times.since)
 		case name == "until":
-			err = d.Decode(&head.Until)
+			err = d.Decode(times.until)
 		case name == "items":
 			err = readItems(d, each)
 		default:
@@ -79,16 +99,16 @@ func readChanges(d *json.Decoder, head *api.StateChanges, each func(*api.StateCh
 	return delimiter(d, '}')
 }
 
-func readItems(d *json.Decoder, each func(*api.StateChange) error) error {
+func readItems[T any](d *json.Decoder, each func(*T) error) error {
 	if err := delimiter(d, '['); err != nil {
 		return err
 	}
 	for d.More() {
-		c := new(api.StateChange)
-		if err := d.Decode(c); err != nil {
+		item := new(T)
+		if err := d.Decode(item); err != nil {
 			return err
 		}
-		if err := each(c); err != nil {
+		if err := each(item); err != nil {
 			return err
 		}
 	}

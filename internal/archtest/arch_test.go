@@ -192,7 +192,7 @@ var packages = map[string]struct {
 	},
 	"config": {
 		ours:   []string{"probe", "plugin", "core/endpoint", "internal/window", "internal/yamlpos"},
-		others: []string{"k8s.io/apimachinery/pkg/labels"},
+		others: []string{"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/validation"},
 	},
 	"agent/access": {
 		ours:   []string{"internal/ownership", "internal/regular", "internal/pace", "internal/clip"},
@@ -230,7 +230,7 @@ var packages = map[string]struct {
 		ours:   []string{"agent/api", "agent/pauses", "config", "core/manager", "core/worker", "internal/statefile", "internal/window", "plugin"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
-	"agent/incidents": {ours: []string{"core/results", "core/states", "internal/clip", "internal/explain", "probe"}},
+	"agent/incidents": {ours: []string{"core/results", "core/states", "internal/statefile", "internal/clip", "internal/explain", "probe"}},
 	"agent/otlp": {
 		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "metrics/agentmetrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
@@ -283,9 +283,10 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/nearest", "internal/timespan", "pods/targets", "probe", "internal/clip"},
+		ours:   []string{"agent/api", "agent/client", "agent/maintenance", "agent/notify/format", "config", "core/states", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/publicpage", "internal/explain", "internal/nearest", "internal/timespan", "pods", "pods/targets", "probe", "internal/clip"},
 		others: []string{"github.com/charmbracelet/x/ansi", "github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
+	"internal/publicpage": {ours: []string{"agent/api", "agent/incidents", "agent/notify/format"}},
 	"internal/cli/maintenancecmd": {
 		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain", "pods/targets"},
 		others: []string{"github.com/spf13/cobra"},

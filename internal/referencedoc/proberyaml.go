@@ -65,6 +65,9 @@ var proberYAML = []section{
 		{"credentials[].serverName", "name in the server's certificate", "the host that is dialed"},
 		{"credentials[].insecure", "accept any certificate of the server", ""},
 	}},
+	{"metrics", "Adds to metrics.", []field{
+		{"metrics.targetLabels", "names of labels of targets that `prober_target_info` has, at most 20: `shop.example/team` is its label `label_shop_example_team`", "none"},
+	}},
 	{"endpoints", "Combines several checks into the state of one thing.", []field{
 		{"endpoints[].name", "name, at most 40 characters, which is also the name of its pod. Groups of targets, pushes and endpoints have different names", ""},
 		{"endpoints[].namespace", "namespace of its pod", ""},
@@ -108,6 +111,7 @@ var proberYAML = []section{
 		{"kubernetes.liveness.onFailure", "what `restart` does with a container whose policy is OnFailure: `refuse` leaves it alone; `kill` kills it without a grace period", ""},
 		{"kubernetes.maxRate", "attempts a second of one namespace on the node: the sum of 1/period of its probes. Probes above it are refused, with an event", ""},
 		{"kubernetes.minPeriod", "shortest period that a pod may ask for", ""},
+		{"kubernetes.namespaceLabels", "names of labels of namespaces that their pods have for `match`, `groupBy`, `-l` and the page. They replace labels of the pods. It needs the component `namespace-labels`", "none"},
 		{"kubernetes.podNetwork", "allow probes in the pod's own network: `prober.dev/network: pod`", ""},
 		{"kubernetes.targets", "networks, addresses and names that probes may have as target beside their pod. Link-local and metadata addresses need a network within their range; loopback is never allowed. Plugins need `plugins[].grants` for what they reach beside their target; programs are not restricted", "none"},
 	}},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -337,7 +336,7 @@ var (
 func reportCells(i *api.ReportItem) []string {
 	s := &i.Seconds
 	return []string{
-		uptime(i), strconv.Itoa(i.IncidentCount), lasted(s.Failure), lasted(i.LongestSeconds),
+		s.Uptime(), strconv.Itoa(i.IncidentCount), lasted(s.Failure), lasted(i.LongestSeconds),
 		lasted(i.MeanSeconds), lasted(s.Warning), lasted(s.Unknown), lasted(s.Success + s.Warning + s.Failure + s.Unknown), i.Handler, i.Target,
 	}
 }
@@ -359,25 +358,4 @@ func lasted(seconds float64) string {
 		return "<1s"
 	}
 	return duration.HumanDuration(d)
-}
-
-// uptime returns the share of the known time without failures. It is rounded to three digits such that it
-// is 100% only without any failure, and 0% only if all of the time was a failure.
-func uptime(i *api.ReportItem) string {
-	millis := func(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
-	up := millis(i.Seconds.Success + i.Seconds.Warning)
-	down := millis(i.Seconds.Failure)
-	switch {
-	case up+down == 0:
-		return "-"
-	case down == 0:
-		return "100%"
-	case up == 0:
-		return "0%"
-	}
-	parts := up * 100_000 / (up + down)
-	if parts == 0 {
-		return "<0.001%"
-	}
-	return fmt.Sprintf("%d.%03d%%", parts/1000, parts%1000)
 }
