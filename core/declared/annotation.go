@@ -289,7 +289,7 @@ func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container,
 func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path, left *int) (Probe, field.ErrorList) {
 	var a annotationProbe
 	actions, raw, errs := builtinFields(raw, path)
-	if errs = append(errs, decodeStrict(raw, &a, path)...); len(errs) > 0 {
+	if errs = append(errs, decodeStrict(raw, &a, path, builtinNames()...)...); len(errs) > 0 {
 		return Probe{}, errs
 	}
 	config := Probe{
@@ -316,6 +316,14 @@ func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path 
 
 func hasAction(actions []action) bool {
 	return slices.ContainsFunc(actions, func(a action) bool { return a != nil })
+}
+
+// builtinNames returns the fields of probes that have the configs of built-in handlers.
+func builtinNames() (names []string) {
+	for i := range builtins {
+		names = append(names, builtins[i].Field)
+	}
+	return names
 }
 
 // builtinFields decodes the configs of built-in handlers in a probe. actions has an element for each entry
@@ -519,8 +527,8 @@ func compactJSON(raw json.RawMessage) []byte {
 }
 
 // decodeStrict decodes raw into into, a pointer to a struct. Its errors name the field if it is unknown,
-// compared case-sensitively, or has a wrong type.
-func decodeStrict(raw json.RawMessage, into any, path *field.Path) (errs field.ErrorList) {
+// compared case-sensitively, or has a wrong type. also are other fields that raw may have had.
+func decodeStrict(raw json.RawMessage, into any, path *field.Path, also ...string) (errs field.ErrorList) {
 	unknown, err := kjson.UnmarshalStrict(raw, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		name := wrong.Field
@@ -535,15 +543,16 @@ func decodeStrict(raw json.RawMessage, into any, path *field.Path) (errs field.E
 	for _, err := range unknown {
 		at, reason := path, err.Error()
 		if f, ok := errors.AsType[kjson.FieldError](err); ok {
-			at, reason = path.Child(f.FieldPath()), "unknown field"+guess(reflect.TypeOf(into), f.FieldPath())
+			at, reason = path.Child(f.FieldPath()), "unknown field"+guess(reflect.TypeOf(into), f.FieldPath(), also)
 		}
 		errs = append(errs, field.Invalid(at, field.OmitValueType{}, reason))
 	}
 	return errs
 }
 
-// guess returns which field of a struct, or of a struct within it, an unknown one was meant to be; "" for none.
-func guess(t reflect.Type, path string) string {
+// guess returns which field of a struct, or of a struct within it, an unknown one was meant to be; "" for none. also
+// are other fields of the outer struct.
+func guess(t reflect.Type, path string, also []string) string {
 	parts := strings.Split(path, ".")
 	for i, name := range parts {
 		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
@@ -559,7 +568,11 @@ func guess(t reflect.Type, path string) string {
 			}
 		}
 		if i == len(parts)-1 {
-			return didYouMean(name, slices.Sorted(maps.Keys(fields)))
+			known := slices.Sorted(maps.Keys(fields))
+			if i == 0 {
+				known = append(known, also...)
+			}
+			return didYouMean(name, known)
 		}
 		name, _, _ = strings.Cut(name, "[")
 		if t = fields[name]; t == nil {

@@ -168,6 +168,7 @@ func TestAnnotationErrors(t *testing.T) {
 		{"unknown field", in("perod: 1s"), ready + ".perod", `unknown field (did you mean "period"?)`},
 		{"a field in another case", in("Period: 1s"), ready + ".Period", `unknown field (did you mean "period"?)`},
 		{"a field of another tool", in("interval: 1s"), ready + ".interval", `unknown field (did you mean "period"?)`},
+		{"a built-in handler in another case", "web: {readiness: {httpget: {path: /}}}", ready + ".httpget", `unknown field (did you mean "httpGet"?)`},
 		{"a field like no other", in("zzzzzzz: 1s"), ready + ".zzzzzzz", "unknown field"},
 		{"unknown field of plugin", "web: {readiness: {plugin: {name: x, nam: y}}}", ready + ".plugin.nam", `unknown field (did you mean "name"?)`},
 		{"unknown field of target", "web: {readiness: {plugin: {name: x, target: {prt: 1}}}}", ready + ".plugin.target.prt", `unknown field (did you mean "port"?)`},
