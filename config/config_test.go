@@ -99,7 +99,7 @@ func TestParseErrors(t *testing.T) {
 		{"empty", "", `f:1: the file is empty`},
 		{"no mapping", "- a\n", `f:1: must be a mapping, not a list`},
 		{"bad YAML", head + "plugins: [\n", `f:3: did not find expected node content`},
-		{"tab", head + "plugins:\n\t- a\n", `f:4: found character that cannot start any token`},
+		{"tab", head + "plugins:\n\t- a\n", `f:4: found character that cannot start any token, such as a tab: indent with spaces`},
 		{"no head", "plugins: []\n", "f:1: apiVersion: the field is required\nf:1: kind: the field is required"},
 		{"another version", "apiVersion: prober.dev/v2\nkind: AgentConfig\n", `f:1: apiVersion: must be "prober.dev/v1", not "prober.dev/v2"`},
 		{"another kind", "apiVersion: prober.dev/v1\nkind: Pod\n", `f:2: kind: must be "AgentConfig", not "Pod"`},

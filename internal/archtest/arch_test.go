@@ -47,7 +47,7 @@ var packages = map[string]struct {
 	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip", "internal/explain"}},
 	"core/group":    {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {
-		ours:   []string{"probe", "internal/clip", "internal/redact"},
+		ours:   []string{"probe", "internal/clip", "internal/nearest", "internal/redact"},
 		others: []string{"go.yaml.in/yaml", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
 	"core/internal/podtest":    {ours: []string{"probe", "core/declared"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}}, // for tests
@@ -81,7 +81,7 @@ var packages = map[string]struct {
 		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular", "internal/clip"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
 	},
-	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
+	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "internal/nearest", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/credentials": {ours: []string{"config", "internal/regular", "internal/outbound"}},
 	"plugin/live":        {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "internal/safelog", "plugin", "plugin/admit", "plugin/trust"}},
 	"plugin/trust":       {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
