@@ -45,13 +45,15 @@ func (g *gatus) file(o *object) {
 		g.endpoint(e)
 		e.rest()
 	}
+	for _, e := range o.objects("suites") {
+		g.suite(e)
+	}
 	for _, e := range o.objects("external-endpoints") {
 		g.external(e)
 		e.rest()
 	}
 	g.connectivity(o.object("connectivity"))
 	o.none("write it into the section maintenance of prober.yaml by hand", "maintenance")
-	o.none("there are no suites: one plugin makes all steps", "suites")
 	o.none("an agent shows its own probes only", "remote")
 	o.none("there are no announcements", "announcements")
 	o.none("set it with flags of prober run: --listen, --web.config.file", "web", "security")
@@ -108,17 +110,7 @@ func (g *gatus) endpoint(o *object) {
 	for _, l := range o.pairs("extra-labels") {
 		c.group.labels[l.key] = l.value
 	}
-	for i, n := range o.items("conditions") {
-		at := position{o.file, n.Line, yamlpos.Item(join(o.path, "conditions"), i)}
-		switch parsed, ok := parseCondition(n.Value, at); {
-		case !ok:
-			g.p.noEqual(at, "%.80q is not a condition", n.Value)
-		case environment().MatchString(n.Value):
-			g.p.noEqual(at, "a condition cannot refer to a variable")
-		default:
-			c.conditions = append(c.conditions, parsed)
-		}
-	}
+	c.readConditions()
 	o.ignore("the page of prober has no such options", "ui")
 	o.none("write it into the section maintenance of prober.yaml by hand", "maintenance-windows")
 	o.none("each check is a probe of its own", "store", "always-run")
@@ -130,6 +122,21 @@ func (g *gatus) endpoint(o *object) {
 		g.p.addGroup(c.group)
 	}
 	client.rest()
+}
+
+// readConditions reads the conditions of an endpoint.
+func (c *gatusCheck) readConditions() {
+	for i, n := range c.o.items("conditions") {
+		at := position{c.o.file, n.Line, yamlpos.Item(join(c.o.path, "conditions"), i)}
+		switch parsed, ok := parseCondition(n.Value, at); {
+		case !ok:
+			c.p.noEqual(at, "%.80q is not a condition", n.Value)
+		case environment().MatchString(n.Value):
+			c.p.noEqual(at, "a condition cannot refer to a variable")
+		default:
+			c.conditions = append(c.conditions, parsed)
+		}
+	}
 }
 
 // thresholds has the thresholds of the alerts of an endpoint; 0 for none.
