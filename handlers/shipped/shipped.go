@@ -25,10 +25,12 @@ var (
 	icmp string
 	//go:embed journey/journey.wasm
 	journey string
+	//go:embed websocket/websocket.wasm
+	websocket string
 )
 
 // Names returns the names of all shipped plugins.
-func Names() []string { return []string{"dns", "expect", "httpcheck", "icmp", "journey"} }
+func Names() []string { return []string{"dns", "expect", "httpcheck", "icmp", "journey", "websocket"} }
 
 // Path returns the path of a shipped plugin for messages. No such file exists.
 func Path(name string) string { return "built-in:" + name }
@@ -40,7 +42,7 @@ func Plugins() ([]plugin.Found, error) {
 	for _, p := range []struct {
 		name, module string
 	}{
-		{"dns", dns}, {"expect", expect}, {"httpcheck", httpcheck}, {"icmp", icmp}, {"journey", journey},
+		{"dns", dns}, {"expect", expect}, {"httpcheck", httpcheck}, {"icmp", icmp}, {"journey", journey}, {"websocket", websocket},
 	} {
 		path, module := Path(p.name), unsafe.Slice(unsafe.StringData(p.module), len(p.module))
 		manifest, err := plugin.ReadModule(path, module)

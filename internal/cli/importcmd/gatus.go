@@ -203,6 +203,8 @@ func (c *gatusCheck) target(client *object) bool {
 		return c.http(address, client)
 	case "tcp", "tls", "starttls":
 		return c.connection(strings.ToLower(scheme), rest, client)
+	case "ws", "wss":
+		return c.webSocket(address, client)
 	case "icmp":
 		c.noOptions(client)
 		c.latency()
