@@ -52,6 +52,7 @@ func echo() *websocket.Server {
 func TestWebSocketWithRealPeer(t *testing.T) {
 	const team = `"headers":{"X-Team":"shop"}`
 	const own = `"url":"/echo",` + team
+	p := load(t, "websocket")
 	long := strings.Repeat("0123456789", 7_000) // needs a length of 64 bits
 	for name, c := range map[string]struct {
 		config string
@@ -78,7 +79,7 @@ func TestWebSocketWithRealPeer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target, _ := serveWeb(t, c.secure, echo().ServeHTTP)
-			out, err := attempt(t, wasm.Config{}, "websocket", c.config, target, patience)
+			out, err := again(t, prepare(t, p, c.config, target), target, patience)
 			if err != nil || out.Result != c.want || !strings.Contains(out.Output, c.output) {
 				t.Errorf("got %s %.300q, %v; want %s %q", out.Result, out.Output, err, c.want, c.output)
 			}
@@ -120,6 +121,7 @@ func frame(first byte, payload string) string {
 }
 
 func TestWebSocketFrames(t *testing.T) {
+	p := load(t, "websocket")
 	const text, binaryFrame, closing, ping, pong, fragment, last = 0x81, 0x82, 0x88, 0x89, 0x8a, 0x01, 0x80
 	for name, c := range map[string]struct {
 		data string
@@ -151,7 +153,7 @@ func TestWebSocketFrames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := serveFrames(t, func() string { return c.data })
-			out, err := attempt(t, wasm.Config{}, "websocket", `{"exchange":[{"expect":"hello"}]}`, target, patience)
+			out, err := again(t, prepare(t, p, `{"exchange":[{"expect":"hello"}]}`, target), target, patience)
 			succeeds := strings.HasPrefix(c.want, ": ") || strings.HasPrefix(c.want, "connected")
 			if err != nil || (out.Result == probe.Success) != succeeds || !strings.Contains(out.Output, c.want) || len(out.Output) > 500 {
 				t.Errorf("got %s %.300q, %v; want %q", out.Result, out.Output, err, c.want)
@@ -182,7 +184,7 @@ func TestMutatedWebSocketsAreNoSuccess(t *testing.T) {
 	frames := mutated(frame(0x89, "ping") + frame(0x01, "he") + frame(0x80, "llo") + frame(0x82, strings.Repeat("x", 200)) + frame(0x88, "\x03\xe8bye"))
 	var next atomic.Value
 	target := serveFrames(t, func() string { return next.Load().(string) })
-	h := prepared(t, "websocket", `{"exchange":[{"expect":"never"}]}`, target)
+	h := prepare(t, load(t, "websocket"), `{"exchange":[{"expect":"never"}]}`, target)
 	for _, data := range frames {
 		next.Store(data)
 		out, err := again(t, h, target, patience)
