@@ -17,8 +17,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// prepared returns the handler of a probe of a shipped plugin with grants.
-func prepared(t *testing.T, name, config string, target probe.Target, grants ...string) probe.Handler {
+// load loads a shipped plugin with grants.
+func load(t *testing.T, name string, grants ...string) *wasm.Handler {
 	t.Helper()
 	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {
@@ -29,15 +29,22 @@ func prepared(t *testing.T, name, config string, target probe.Target, grants ...
 	if f.Grants, err = plugin.ParseGrants(grants); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := host.Load(t.Context(), f)
+	p, err := host.Load(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { loaded.Close() })
-	h, err := loaded.Prepare([]byte(config), target)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// prepare returns the handler of a probe.
+func prepare(t *testing.T, p *wasm.Handler, config string, target probe.Target) probe.Handler {
+	t.Helper()
+	h, err := p.Prepare([]byte(config), target)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { probe.Release(h) })
 	return h
 }
 
@@ -85,7 +92,7 @@ func TestTokenIsKeptForItsLife(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &issuer{life: c.life}
 			target, _ := serveWeb(t, false, s.ServeHTTP)
-			h := prepared(t, "httpcheck", `{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"}}`, target, c.grants...)
+			h := prepare(t, load(t, "httpcheck", c.grants...), `{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"}}`, target)
 			for range 3 {
 				if out, err := again(t, h, target, patience); err != nil || out.Result != probe.Success {
 					t.Fatalf("got %s %q, %v", out.Result, out.Output, err)
@@ -102,7 +109,7 @@ func TestTokenIsKeptForItsLife(t *testing.T) {
 func TestRevokedTokenIsReplaced(t *testing.T) {
 	s := &issuer{life: "3600"}
 	target, _ := serveWeb(t, false, s.ServeHTTP)
-	h := prepared(t, "httpcheck", `{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"}}`, target, "kv")
+	h := prepare(t, load(t, "httpcheck", "kv"), `{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"}}`, target)
 	for i, c := range []struct {
 		revoked, issued int64
 		want            string
@@ -116,33 +123,20 @@ func TestRevokedTokenIsReplaced(t *testing.T) {
 }
 
 func TestOauth2ExcludesOtherAuthorization(t *testing.T) {
+	p := load(t, "httpcheck")
 	for _, other := range []string{`"bearerToken":"hunter22"`, `"basicAuth":{"username":"shop"}`, `"headers":{"authorization":"hunter22"}`} {
-		_, err := prepareError(t, `{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"},`+other+`}`)
+		_, err := p.Prepare([]byte(`{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"},`+other+`}`), probe.Target{Host: "127.0.0.1", Port: 1})
 		if err == nil || !strings.Contains(err.Error(), "are both set") {
 			t.Errorf("%s: got %v", other, err)
 		}
 	}
 }
 
-func prepareError(t *testing.T, config string) (probe.Handler, error) {
-	t.Helper()
-	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { host.Close() })
-	loaded, err := host.Load(t.Context(), found(t, "httpcheck"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { loaded.Close() })
-	return loaded.Prepare([]byte(config), probe.Target{Host: "127.0.0.1", Port: 1})
-}
-
 // TestHostileTokenEndpoints has token endpoints that send garbage, floods or the secret. Each attempt must be a
 // Failure that names the token endpoint, and shows no secret.
 func TestHostileTokenEndpoints(t *testing.T) {
 	const secret = "hunter22"
+	p := load(t, "httpcheck", "kv", "http://127.0.0.1:*")
 	body := func(status, text string) func(net.Conn) {
 		return after(func(c net.Conn) {
 			_, _ = fmt.Fprintf(c, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(text), text)
@@ -169,7 +163,7 @@ func TestHostileTokenEndpoints(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := listen(t, c.serve)
-			h := prepared(t, "httpcheck", `{"oauth2":{"tokenUrl":"http:///token?key=`+secret+`","clientId":"shop","clientSecret":"`+secret+`"}}`, target, "kv", "http://127.0.0.1:*")
+			h := prepare(t, p, `{"oauth2":{"tokenUrl":"http:///token?key=`+secret+`","clientId":"shop","clientSecret":"`+secret+`"}}`, target)
 			out, err := again(t, h, target, patience)
 			if err != nil || out.Result != probe.Failure || !strings.HasPrefix(out.Output, c.want) || len(out.Output) > 500 {
 				t.Errorf("got %s %.300q, %v; want %q", out.Result, out.Output, err, c.want)

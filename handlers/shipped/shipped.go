@@ -23,10 +23,14 @@ var (
 	httpcheck string
 	//go:embed icmp/icmp.wasm
 	icmp string
+	//go:embed journey/journey.wasm
+	journey string
+	//go:embed websocket/websocket.wasm
+	websocket string
 )
 
 // Names returns the names of all shipped plugins.
-func Names() []string { return []string{"dns", "expect", "httpcheck", "icmp"} }
+func Names() []string { return []string{"dns", "expect", "httpcheck", "icmp", "journey", "websocket"} }
 
 // Path returns the path of a shipped plugin for messages. No such file exists.
 func Path(name string) string { return "built-in:" + name }
@@ -38,7 +42,7 @@ func Plugins() ([]plugin.Found, error) {
 	for _, p := range []struct {
 		name, module string
 	}{
-		{"dns", dns}, {"expect", expect}, {"httpcheck", httpcheck}, {"icmp", icmp},
+		{"dns", dns}, {"expect", expect}, {"httpcheck", httpcheck}, {"icmp", icmp}, {"journey", journey}, {"websocket", websocket},
 	} {
 		path, module := Path(p.name), unsafe.Slice(unsafe.StringData(p.module), len(p.module))
 		manifest, err := plugin.ReadModule(path, module)

@@ -2,6 +2,7 @@
 //! certificates, and requests of HTTP. Read config.rs, then regexp.rs, tls.rs and web.rs.
 
 pub mod config;
+pub mod conn;
 pub mod date;
 pub mod header;
 pub mod oauth2;
@@ -9,6 +10,7 @@ pub mod path;
 pub mod regexp;
 mod secrets;
 pub mod tls;
+pub mod url;
 pub mod web;
 
 pub use secrets::Secrets;
@@ -49,6 +51,20 @@ impl Findings {
 
     pub fn warn(&mut self, why: impl Into<String>) {
         self.warnings.push(why.into());
+    }
+
+    /// Adds what one part of a check has found. title begins its messages.
+    pub fn absorb(&mut self, part: Findings, title: &str) {
+        if self.reason.is_empty() {
+            self.reason = part.reason;
+        }
+        if !part.failures.is_empty() && self.failures.is_empty() {
+            self.body = part.body;
+        }
+        self.failures.extend(part.failures.iter().map(|why| format!("{}: {}", title, why)));
+        self.warnings.extend(part.warnings.iter().map(|why| format!("{}: {}", title, why)));
+        self.metrics.extend(part.metrics);
+        self.secrets = part.secrets;
     }
 
     /// Reports whether nothing has failed so far.

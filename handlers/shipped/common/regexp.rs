@@ -37,6 +37,13 @@ impl Regexp {
         self.compiled.is_match(text.as_bytes())
     }
 
+    /// Returns the first group of the first match, or all of it if the expression has no group.
+    pub fn group(&self, text: &str) -> Option<String> {
+        let groups = self.compiled.captures(text.as_bytes())?;
+        let found = if groups.len() > 1 { groups.get(1)? } else { groups.get(0)? };
+        Some(String::from_utf8_lossy(found.as_bytes()).into_owned())
+    }
+
     /// Replaces ${1}, $name and so on in template by the groups of the first match, as Go's Expand
     /// does; None without a match.
     pub fn expand(&self, text: &str, template: &str) -> Option<String> {

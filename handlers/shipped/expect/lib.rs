@@ -3,10 +3,10 @@
 
 use common::config::{tls_options, Budget, Config};
 use common::regexp::{lossy, Regexp};
-use common::{ip_family, shorten, Findings};
-use prober::net::{self, Conn};
+use common::{conn, shorten, Findings};
+use prober::net::Conn;
 use prober::{json, Request, Result};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::time::Instant;
 
 prober::plugin!(probe, validate);
@@ -74,15 +74,7 @@ fn probe(request: &Request) -> Result {
 
 /// Connects to the target, with TLS if the config asks for it.
 fn dial(request: &Request, config: &Config, budget: &Budget) -> std::io::Result<Conn> {
-    let mut url = String::new();
-    if request.unix().is_empty() {
-        url = format!("tcp://?ipFamily={}", ip_family(config));
-        let source = config.text("sourceIpAddress");
-        if !source.is_empty() {
-            url += &format!("&sourceAddress={}", source);
-        }
-    }
-    let mut conn = net::dial(&url, budget.left())?;
+    let mut conn = conn::dial(request, config, budget, "")?;
     if config.flag("tls") {
         conn.start_tls(&tls_options(config))?;
     }
@@ -155,7 +147,7 @@ impl Talk<'_> {
                     heard = text;
                 }
                 Ok(None) => {
-                    let more = self.more();
+                    let more = conn::read_more(&mut self.conn, &self.budget, &mut self.buf);
                     match more {
                         Ok(true) => {}
                         Ok(false) if self.buf.is_empty() => {
@@ -216,35 +208,9 @@ impl Talk<'_> {
         Ok(None)
     }
 
-    /// Reads more of a line. It returns false at the end of the connection.
-    fn more(&mut self) -> std::io::Result<bool> {
-        let mut chunk = [0; 4096];
-        loop {
-            if self.budget.is_over() {
-                return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "timed out"));
-            }
-            self.conn.set_timeout(self.budget.left());
-            match self.conn.read(&mut chunk) {
-                Ok(n) => {
-                    self.buf.extend_from_slice(&chunk[..n]);
-                    return Ok(n > 0);
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {} // the time is over
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
     /// Adds the metrics of the connection, and checks its certificates.
     fn report(&mut self) -> Result<()> {
-        let info = self.conn.info()?;
-        let number = |path: &str| json::lookup(&info, path).and_then(|n| n.parse().ok()).unwrap_or_default();
-        self.findings.metric("dns_lookup_time_seconds", "s", number("timings.dns"));
-        common::address_metrics(&mut self.findings, &json::lookup(&info, "remote").map(json::text).unwrap_or_default());
-        if let Some(tls) = json::lookup(&info, "tls") {
-            common::tls::metrics(&mut self.findings, tls);
-            common::tls::check_age(&mut self.findings, self.config, tls)?;
-        }
+        conn::report(&mut self.findings, self.config, &self.conn)?;
         self.findings.metric("failed_due_to_regex", "", f64::from(u8::from(self.reason == "body")));
         Ok(())
     }

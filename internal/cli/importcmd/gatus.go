@@ -47,6 +47,9 @@ func (g *gatus) file(o *object) {
 		g.endpoint(e)
 		e.rest()
 	}
+	for _, e := range o.objects("suites") {
+		g.suite(e)
+	}
 	for _, e := range o.objects("external-endpoints") {
 		g.external(e)
 		e.rest()
@@ -59,7 +62,6 @@ func (g *gatus) file(o *object) {
 		}
 		m.rest()
 	}
-	o.none("there are no suites: one plugin makes all steps", "suites")
 	o.none("an agent shows its own probes only", "remote")
 	o.none("there are no announcements", "announcements")
 	o.none("set it with flags of prober run: --listen, --web.config.file", "web", "security")
@@ -116,17 +118,7 @@ func (g *gatus) endpoint(o *object) {
 	for _, l := range o.pairs("extra-labels") {
 		c.group.labels[l.key] = l.value
 	}
-	for i, n := range o.items("conditions") {
-		at := position{o.file, n.Line, yamlpos.Item(join(o.path, "conditions"), i)}
-		switch parsed, ok := parseCondition(n.Value, at); {
-		case !ok:
-			g.p.noEqual(at, "%.80q is not a condition", n.Value)
-		case environment().MatchString(n.Value):
-			g.p.noEqual(at, "a condition cannot refer to a variable")
-		default:
-			c.conditions = append(c.conditions, parsed)
-		}
-	}
+	c.readConditions()
 	o.ignore("the page of prober has no such options", "ui")
 	o.none("each check is a probe of its own", "store", "always-run")
 	thresholds(g.alerts(o, &c.group.alerts), &c.group.probe)
@@ -143,6 +135,21 @@ func (g *gatus) endpoint(o *object) {
 		o.ignore("the endpoint is not imported", "maintenance-windows")
 	}
 	client.rest()
+}
+
+// readConditions reads the conditions of an endpoint.
+func (c *gatusCheck) readConditions() {
+	for i, n := range c.o.items("conditions") {
+		at := position{c.o.file, n.Line, yamlpos.Item(join(c.o.path, "conditions"), i)}
+		switch parsed, ok := parseCondition(n.Value, at); {
+		case !ok:
+			c.p.noEqual(at, "%.80q is not a condition", n.Value)
+		case environment().MatchString(n.Value):
+			c.p.noEqual(at, "a condition cannot refer to a variable")
+		default:
+			c.conditions = append(c.conditions, parsed)
+		}
+	}
 }
 
 // thresholds has the thresholds of the alerts of an endpoint; 0 for none.
@@ -210,6 +217,8 @@ func (c *gatusCheck) target(client *object) bool {
 		return c.http(address, client)
 	case "tcp", "tls", "starttls":
 		return c.connection(strings.ToLower(scheme), rest, client)
+	case "ws", "wss":
+		return c.webSocket(address, client)
 	case "icmp":
 		c.noOptions(client)
 		c.latency()

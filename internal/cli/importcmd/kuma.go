@@ -208,6 +208,8 @@ func (m *kumaMonitor) probe() bool {
 	switch m.kind {
 	case "http", "keyword", "json-query":
 		return m.http()
+	case "websocket-upgrade":
+		return m.webSocket()
 	case "port":
 		m.set(tcp(), hostPort(host, o.integer("port", 0)))
 	case "ping":

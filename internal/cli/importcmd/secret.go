@@ -128,7 +128,7 @@ func (p *plan) withoutReferences(text string) string {
 		return text
 	}
 	const mark = "\x00"
-	text = reference().ReplaceAllStringFunc(text, func(r string) string {
+	text = replaced().ReplaceAllStringFunc(text, func(r string) string {
 		if p.references[r] {
 			return mark
 		}
@@ -136,6 +136,11 @@ func (p *plan) withoutReferences(text string) string {
 	})
 	return strings.ReplaceAll(referredName().ReplaceAllString(text, ""), mark, "")
 }
+
+// replaced matches a reference to a secret, and a variable of a journey.
+var replaced = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$\{(?:(?:file|env):[^}]+|[A-Za-z_]\w*)\}`)
+})
 
 // referredName matches the name of a secret whose value was a reference.
 var referredName = sync.OnceValue(func() *regexp.Regexp {
