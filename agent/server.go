@@ -107,6 +107,7 @@ func (a *Agent) routes() []route {
 		{"GET " + oneProbe, a.serveProbe},
 		{"GET " + oneProbe + "/explain", a.serveExplain},
 		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
+		{"GET " + oneProbe + "/durations", slow.Limit(history.Durations)},
 		{"GET /api/v1/report", slow.Limit(history.Report)},
 		{"GET /api/v1/changes", slow.Limit(history.Changes)},
 		{"POST " + oneProbe + "/{action}", a.serveAction},
@@ -158,6 +159,7 @@ GET  /api/v1/probes               decided results, last ticks, history; ?namespa
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND           one probe
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   the reason for its result, and the events of its ticks
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
+GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/durations   percentiles of its ticks and their phases by hour, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/changes              changes of the states of probes, with --state-dir; ?since= until= namespace= pod= container= kind=
 GET  /api/v1/incidents            failing probes, grouped by what they share, with /ID for one; ?namespace= state= parts=
