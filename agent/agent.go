@@ -141,6 +141,8 @@ type Agent struct {
 	scrapes  *blackbox.Current
 	// scrapeRules are the rules for /probe in prober.yaml; nil: no restrictions.
 	scrapeRules atomic.Pointer[config.Blackbox]
+	// targetLabels are the labels of prober_target_info, sorted.
+	targetLabels atomic.Pointer[[]config.TargetLabel]
 	source      pods.Source
 	manager     *manager.Manager
 	metrics     *metrics.Metrics
@@ -258,7 +260,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
-	a.incidents = incidents.NewWatch(a.incidentProbes)
+	a.openIncidents()
 	a.states = states.New(append(readers, a.notifier, a.endpoints, a.incidents)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
@@ -348,6 +350,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.exporter.Run(follow) })
 	watching.Go(func() { a.notifier.Run(follow) })
 	watching.Go(func() { a.incidents.Run(follow) })
+	watching.Go(func() { a.incidents.Save(follow) })
 	watching.Go(func() { a.pushes.Run(follow) })
 	if a.history != nil {
 		watching.Go(func() { a.history.Run(follow) })
@@ -376,6 +379,7 @@ func (a *Agent) end(cause error) error {
 	a.states.Stop()
 	a.pauses.Close() // keeps the file as it is
 	a.maintenance.Close()
+	a.incidents.Close()
 	if a.history != nil {
 		a.history.End()
 	}

@@ -116,6 +116,7 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/endpoints", lists.Limit(a.serveEndpoints)},
 		{"GET /api/v1/incidents", lists.Limit(a.serveIncidents)},
 		{"GET /api/v1/incidents/{id}", a.serveIncident},
+		{"POST /api/v1/incidents/{id}/notes", a.serveNote},
 		{"GET /api/v1/targets", lists.Limit(a.serveTargets)},
 		{"GET /api/v1/events", lists.Limit(a.serveEvents)},
 		{"GET /api/v1/stream", a.serveStream()},
@@ -179,6 +180,7 @@ GET  /healthz /livez /readyz      each with ?verbose
 
 Over the unix socket of --socket, or with the token of --token-file:
 POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=), force (?state= for= reason=) or resume one
+POST /api/v1/incidents/ID/notes   add a note to an incident, in JSON: text
 POST /api/v1/maintenance          start a maintenance window, in JSON: name, match, from, until, for, reason, uptime
 DELETE /api/v1/maintenance/NAME   end it
 POST /api/v1/plugins/NAME/promote replace a plugin by its shadow

@@ -56,6 +56,8 @@ type Agent struct {
 	Endpoints   []Endpoint
 	Uplink      []Witness
 	Maintenance []Maintenance
+
+	TargetLabels []TargetLabel // of metrics
 	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
 	Blackbox    *Blackbox   // nil: nothing is restricted
 }

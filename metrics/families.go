@@ -270,7 +270,7 @@ var (
 	groupLabel  = Label{Name: "group", About: "name of the group in prober.yaml"}
 	sourceLabel = Label{Name: "source", About: "where targets are listed, such as `file sd/*.json`"}
 	targetInfo  = family.New(Family{
-		Name: "prober_target_info", Type: Gauge, Help: "1 for each probed target; joins the metrics of its pod with its address.",
+		Name: "prober_target_info", Type: Gauge, Help: "1 for each probed target; joins the metrics of its pod with its address, and with label_NAME for each name in metrics.targetLabels of prober.yaml.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, groupLabel, {Name: "address", About: "of the target"}},
 	})
 	targetCount = family.New(Family{

@@ -192,7 +192,7 @@ var packages = map[string]struct {
 	},
 	"config": {
 		ours:   []string{"probe", "plugin", "core/endpoint", "internal/window", "internal/yamlpos"},
-		others: []string{"k8s.io/apimachinery/pkg/labels"},
+		others: []string{"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/validation"},
 	},
 	"agent/access": {
 		ours:   []string{"internal/ownership", "internal/regular", "internal/pace", "internal/clip"},
@@ -230,7 +230,7 @@ var packages = map[string]struct {
 		ours:   []string{"agent/api", "agent/pauses", "config", "core/manager", "core/worker", "internal/statefile", "internal/window", "plugin"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
-	"agent/incidents": {ours: []string{"core/results", "core/states", "internal/clip", "internal/explain", "probe"}},
+	"agent/incidents": {ours: []string{"core/results", "core/states", "internal/statefile", "internal/clip", "internal/explain", "probe"}},
 	"agent/otlp": {
 		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "metrics/agentmetrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
@@ -300,7 +300,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "k8s.io/apimachinery"},
 	},
 	"internal/cli/importcmd": {
-		ours:   []string{"agent/blackbox", "config", "handlers/shipped", "internal/address", "internal/cli/command", "internal/explain", "internal/joined", "internal/regular", "internal/yamlpos", "plugin/schema"},
+		ours:   []string{"agent/blackbox", "config", "core/endpoint", "handlers/shipped", "internal/address", "internal/cli/command", "internal/explain", "internal/joined", "internal/regular", "internal/yamlpos", "plugin/schema", "pods/targets"},
 		others: []string{"github.com/prometheus/common", "github.com/spf13/cobra", "go.yaml.in/yaml"},
 	},
 	"internal/cli/watch": {

@@ -55,7 +55,7 @@ var groups = []struct {
 }{
 	{"run", "Run and check:", []string{"run", "validate", "probe", "import"}},
 	{"look", "Look at a running agent:", []string{"get", "status", "describe", "explain", "watch", "report", "simulate"}},
-	{"act", "Act on a running agent:", []string{"trigger", "pause", "resume", "force", "unforce", "maintenance", "push", "reload", "notify"}},
+	{"act", "Act on a running agent:", []string{"trigger", "pause", "resume", "force", "unforce", "maintenance", "note", "push", "reload", "notify"}},
 	{"plugins", "Author plugins:", []string{"plugin"}},
 	{"kubernetes", "Kubernetes:", []string{"node", "sidecar", "agent-loss"}},
 }

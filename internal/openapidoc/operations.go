@@ -118,6 +118,10 @@ var operations = []operation{
 		answer: api.IncidentStatus{}, codes: []int{400, 404},
 	},
 	{
+		method: "post", path: "/api/v1/incidents/{id}/notes", id: "addNote", tag: "actions", summary: "Add a note to an incident.",
+		body: api.NoteRequest{}, answer: api.IncidentStatus{}, codes: []int{400, 404, 409},
+	},
+	{
 		method: "get", path: "/api/v1/targets", id: "listTargets", tag: "state", summary: "List the targets of prober.yaml, also those that are dropped or gone.",
 		query: []parameter{
 			{name: "group", about: "Only of this group."}, namespace, pod, {name: "state", about: "Only in this state.", values: []string{"probed", "dropped", "gone"}}, limit, goOn,

@@ -65,6 +65,9 @@ var proberYAML = []section{
 		{"credentials[].serverName", "name in the server's certificate", "the host that is dialed"},
 		{"credentials[].insecure", "accept any certificate of the server", ""},
 	}},
+	{"metrics", "Adds to metrics.", []field{
+		{"metrics.targetLabels", "names of labels of targets that `prober_target_info` has, at most 20: `shop.example/team` is its label `label_shop_example_team`", "none"},
+	}},
 	{"endpoints", "Combines several checks into the state of one thing.", []field{
 		{"endpoints[].name", "name, at most 40 characters, which is also the name of its pod. Groups of targets, pushes and endpoints have different names", ""},
 		{"endpoints[].namespace", "namespace of its pod", ""},

@@ -12,6 +12,6 @@ import (
 func New(env *command.Env) []*cobra.Command {
 	return []*cobra.Command{
 		newGet(env), newDescribe(env), newExplain(env), newReport(env), newStatus(env), newWatch(env),
-		newAction(env, trigger), newPause(env), newAction(env, resume), newForce(env), newAction(env, unforce), newReload(env), newNotify(env),
+		newAction(env, trigger), newPause(env), newAction(env, resume), newForce(env), newAction(env, unforce), newReload(env), newNotify(env), newNote(env),
 	}
 }

@@ -50,7 +50,13 @@ func (g *gatus) file(o *object) {
 		e.rest()
 	}
 	g.connectivity(o.object("connectivity"))
-	o.none("write it into the section maintenance of prober.yaml by hand", "maintenance")
+	if m := o.object("maintenance"); m.isSet() {
+		if w := g.window(m, "maintenance"); w != nil {
+			w.all = true
+			g.p.addWindow(w)
+		}
+		m.rest()
+	}
 	o.none("there are no suites: one plugin makes all steps", "suites")
 	o.none("an agent shows its own probes only", "remote")
 	o.none("there are no announcements", "announcements")
@@ -120,14 +126,19 @@ func (g *gatus) endpoint(o *object) {
 		}
 	}
 	o.ignore("the page of prober has no such options", "ui")
-	o.none("write it into the section maintenance of prober.yaml by hand", "maintenance-windows")
 	o.none("each check is a probe of its own", "store", "always-run")
 	thresholds(g.alerts(o, &c.group.alerts), &c.group.probe)
+	var added *group
 	if c.target(client) {
 		for _, left := range c.conditions {
 			g.p.noEqual(left.at, "this probe cannot check %s", left.left)
 		}
-		g.p.addGroup(c.group)
+		added = g.p.addGroup(c.group)
+	}
+	if added != nil {
+		g.windowsOf(o, added.name, selection{groups: []*group{added}})
+	} else {
+		o.ignore("the endpoint is not imported", "maintenance-windows")
 	}
 	client.rest()
 }

@@ -26,8 +26,8 @@ func (g *gatus) external(o *object) {
 		c.rest = c.rest.set("successThreshold", clampCount(t.successes))
 	}
 	o.ignore("the page of prober has no such options", "ui")
-	o.none("write it into the section maintenance of prober.yaml by hand", "maintenance-windows")
 	g.p.addPush(c)
+	g.windowsOf(o, c.name, selection{pushes: []*push{c}})
 }
 
 // pushToken returns the path of a file for the token of a push.

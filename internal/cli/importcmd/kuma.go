@@ -16,9 +16,16 @@ import (
 // kuma imports a backup of Uptime Kuma.
 type kuma struct {
 	p         *plan
-	receivers map[string]string   // names by ID
-	groups    map[string][]string // names of the checks of a group, by its ID
+	receivers map[string]string     // names by ID
+	groups    map[string][]string   // names of the checks of a group, by its ID
+	monitors  map[string]kumaResult // by ID
 	parents   []kumaGroup
+}
+
+// kumaResult is what became of a monitor: one of the two.
+type kumaResult struct {
+	group *group
+	push  *push
 }
 
 // kumaGroup is a monitor of the type group.
@@ -34,7 +41,7 @@ func readKuma(p *plan, files []input) error {
 		if err != nil {
 			return err
 		}
-		k := &kuma{p: p, receivers: make(map[string]string), groups: make(map[string][]string)}
+		k := &kuma{p: p, receivers: make(map[string]string), groups: make(map[string][]string), monitors: make(map[string]kumaResult)}
 		k.file(o)
 	}
 	return nil
@@ -62,7 +69,9 @@ func (k *kuma) file(o *object) {
 		k.monitor(m)
 	}
 	k.endpoints()
-	o.none("write it into the section maintenance of prober.yaml by hand", "maintenanceList")
+	for _, m := range o.objects("maintenanceList") {
+		k.maintenance(m)
+	}
 	o.none("there are no public status pages", "statusPageList")
 	o.ignore("a monitor names its proxy", "proxyList")
 	o.ignore("it does not change what is probed", "version", "settings", "tagList", "dockerHostList", "remoteBrowserList", "apiKeyList")
@@ -118,6 +127,7 @@ func (k *kuma) monitor(o *object) {
 	case m.probe():
 		if g := k.p.addGroup(m.group); g != nil {
 			k.groups[parent] = append(k.groups[parent], g.name)
+			k.monitors[m.id] = kumaResult{group: g}
 		}
 	}
 	m.leftovers()
@@ -171,6 +181,7 @@ func (m *kumaMonitor) push(period time.Duration, parent string) {
 	c.rest = fields{{"tokenFile", pushToken(m.p, m.o.at("pushToken"), m.name, m.o.text("pushToken"))}, {"ttl", ttl}}
 	m.p.addPush(c)
 	m.groups[parent] = append(m.groups[parent], c.name)
+	m.monitors[m.id] = kumaResult{push: c}
 	if m.group.probe.paused {
 		m.p.noEqual(m.o.at("active"), "a push cannot be paused in prober.yaml: prober pause pauses it")
 	}

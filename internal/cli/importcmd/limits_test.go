@@ -62,7 +62,7 @@ func TestHostileInputIsBounded(t *testing.T) {
 			if err := importers[i].read(p, files); err == nil {
 				p.acyclic()
 				for _, r := range p.receivers {
-					p.matchOf(r.name, r.at)
+					p.matchOf(r.name)
 				}
 			}
 			runtime.ReadMemStats(&after)
@@ -87,7 +87,7 @@ func TestReceiverMatchesManyGroups(t *testing.T) {
 	}
 	start := time.Now()
 	for range maxReceivers {
-		p.matchOf("r", position{})
+		p.matchOf("r")
 	}
 	if took := time.Since(start); took > 20*time.Second {
 		t.Error(took)

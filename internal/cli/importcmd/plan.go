@@ -23,6 +23,7 @@ type plan struct {
 	pushes      []*push
 	endpoints   []*composite
 	receivers   []*receiver
+	windows     []*window
 	credentials []*credential
 	uplink      []string
 	grants      map[string][]string // by plugin
@@ -44,6 +45,7 @@ type plan struct {
 	files       map[string]bool // names of files with secrets
 
 	credentialNames map[string]bool
+	windowNames     map[string]bool
 }
 
 // maxFindings, of each kind, maxEntries and maxSize, in bytes, bound what a hostile file can ask for.
@@ -57,7 +59,7 @@ func newPlan() *plan {
 	return &plan{
 		reported: make(map[kind]int), grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
 		numbers: make(map[string]int), moduleOf: make(map[string]*module), moduleNames: make(map[string]bool), secrets: make(map[string]bool), references: make(map[string]bool), files: make(map[string]bool),
-		credentialNames: make(map[string]bool),
+		credentialNames: make(map[string]bool), windowNames: make(map[string]bool),
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/mail"
 	"slices"
 	"strings"
+
+	"github.com/daeace23/prober/pods/targets"
 )
 
 // message is the template of webhooks that take a JSON object with one text.
@@ -101,38 +103,54 @@ func isMailbox(text string) bool {
 
 // matchOf returns the field match of a receiver: the probes with an alert for it. Without any, it gets all
 // probes.
-func (p *plan) matchOf(name string, at position) fields {
-	var chosen, others []string // patterns of pods
-	add := func(pod string, alerts []string) {
-		if slices.Contains(alerts, name) {
-			chosen = append(chosen, pod)
-		} else {
-			others = append(others, pod)
-		}
-	}
+func (p *plan) matchOf(name string) fields {
+	var chosen selection
+	all := true
 	for _, g := range p.groups {
-		if !g.dropped {
-			add(g.name+"-", g.alerts)
+		if slices.Contains(g.alerts, name) {
+			chosen.groups = append(chosen.groups, g)
+		} else if !g.dropped {
+			all = false
 		}
 	}
 	for _, c := range p.pushes {
+		if slices.Contains(c.alerts, name) {
+			chosen.pushes = append(chosen.pushes, c)
+		} else if !c.dropped {
+			all = false
+		}
+	}
+	if match := chosen.match(); !all && len(match) > 0 {
+		return fields{{"match", match}}
+	}
+	return nil
+}
+
+// selection is groups of targets and pushes.
+type selection struct {
+	groups []*group
+	pushes []*push
+}
+
+// match returns entries of a field match for what is not dropped.
+func (s *selection) match() (match []fields) {
+	var names []string
+	for _, g := range s.groups {
+		if !g.dropped {
+			names = append(names, g.name)
+		}
+	}
+	switch len(names) {
+	case 0:
+	case 1:
+		match = append(match, fields{{"labels", targets.GroupLabel + "=" + names[0]}})
+	default:
+		match = append(match, fields{{"labels", targets.GroupLabel + " in (" + strings.Join(names, ", ") + ")"}})
+	}
+	for _, c := range s.pushes {
 		if !c.dropped {
-			add(c.name, c.alerts)
+			match = append(match, fields{}.with("namespace", c.namespace).set("pod", c.name))
 		}
 	}
-	if len(chosen) == 0 || len(others) == 0 {
-		return nil
-	}
-	slices.Sort(others)
-	var match []fields
-	for _, pod := range chosen {
-		if i, _ := slices.BinarySearch(others, pod); i < len(others) && strings.HasSuffix(pod, "-") && strings.HasPrefix(others[i], pod) {
-			p.differs(at, "the receiver %s also gets messages about %s", name, strings.TrimSuffix(others[i], "-"))
-		}
-		if strings.HasSuffix(pod, "-") {
-			pod += "*"
-		}
-		match = append(match, fields{{"pod", pod}})
-	}
-	return fields{{"match", match}}
+	return match
 }

@@ -97,7 +97,7 @@ func (p *plan) sections(every bool) []*section {
 	}
 	nagios, secrets := &section{key: "nagios", node: node(fields{}.with("folders", sortedKeys(p.folders)))}, &section{key: "secrets", node: node(fields{}.with("allow", sortedKeys(p.secrets)))}
 	all := []*section{plugins, nagios, secrets, tls, modules, targets, p.uplinkSection()}
-	return append(all, p.pushSection(), p.endpointSection(), p.notifySection())
+	return append(all, p.pushSection(), p.endpointSection(), p.notifySection(), p.maintenanceSection())
 }
 
 // uses reports whether a probe has a plugin.
@@ -183,7 +183,7 @@ func (p *plan) endpointSection() *section {
 func (p *plan) notifySection() *section {
 	receivers := newSection("receivers")
 	for _, r := range p.receivers {
-		receivers.add(&r.entry, append(fields{{"name", r.name}}, p.matchOf(r.name, r.at).and(r.rest)...))
+		receivers.add(&r.entry, append(fields{{"name", r.name}}, p.matchOf(r.name).and(r.rest)...))
 	}
 	s := &section{key: "notify", node: &yaml.Node{Kind: yaml.MappingNode}, entries: receivers.entries}
 	if len(receivers.node.Content) > 0 {
