@@ -58,11 +58,10 @@ func (d *decoder) name() string {
 	}
 }
 
-// AppendHours appends the payload of the hours of a series, in order. Similar values of successive hours take little
-// space once they are compressed.
-func AppendHours(dst []byte, hours []Hour) []byte {
+// appendHours appends the hours of a series, in order. Similar values of successive hours take little space once they
+// are compressed. The first hour is encoded as its difference from last.
+func appendHours(dst []byte, hours []Hour, last int32) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(hours)))
-	last := int32(0)
 	names := []string{""}
 	for i := range hours {
 		dst = binary.AppendVarint(dst, int64(hours[i].Hour-last))
@@ -126,16 +125,9 @@ func expected(before, at []Bucket, i int) Bucket {
 	}
 }
 
-// DecodeHours decodes a payload of [AppendHours].
-func DecodeHours(payload []byte) ([]Hour, error) {
-	d := decoder{in: payload}
-	hours := d.hours()
-	return hours, d.err("hours")
-}
-
-func (d *decoder) hours() []Hour {
+// hours decodes hours of [appendHours].
+func (d *decoder) hours(last int32) []Hour {
 	hours := make([]Hour, d.count())
-	last := int32(0)
 	for i := range hours {
 		last += int32(d.varint())
 		hours[i].Hour = last
@@ -191,7 +183,7 @@ type HourOf struct {
 
 // AppendHourOf appends an hour of a series to a payload with those of others.
 func AppendHourOf(dst []byte, h *HourOf) []byte {
-	return AppendHours(binary.AppendUvarint(dst, uint64(h.ID)), []Hour{h.Hour})
+	return appendHours(binary.AppendUvarint(dst, uint64(h.ID)), []Hour{h.Hour}, 0)
 }
 
 // DecodeHoursOf calls each for the hours in a payload of [AppendHourOf].
@@ -199,7 +191,7 @@ func DecodeHoursOf(payload []byte, each func(*HourOf)) error {
 	d := decoder{in: payload}
 	for len(d.in) > 0 && !d.bad {
 		id := uint32(d.uvarint())
-		hours := d.hours()
+		hours := d.hours(0)
 		if d.bad {
 			break
 		}

@@ -20,9 +20,17 @@ func AppendPoints(dst []byte, points []Point, hours []Hour) []byte {
 		dst = appendMinutes(dst, points)
 	}
 	if len(hours) > 0 {
-		dst = AppendHours(dst, hours)
+		dst = appendHours(dst, hours, firstHour(points))
 	}
 	return dst
+}
+
+// firstHour returns the hour of the first of points; 0 if there are none.
+func firstHour(points []Point) int32 {
+	if len(points) == 0 {
+		return 0
+	}
+	return points[0].Minute / 60
 }
 
 // appendMinutes appends points, of which there is at least one.
@@ -85,7 +93,7 @@ func DecodePoints(payload []byte) ([]Point, []Hour, error) {
 	points := d.points(d.count())
 	var hours []Hour
 	if len(d.in) > 0 && !d.bad {
-		hours = d.hours()
+		hours = d.hours(firstHour(points))
 	}
 	if d.bad {
 		return nil, nil, d.err("points")

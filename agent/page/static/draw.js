@@ -233,6 +233,13 @@ function timeAxis(from, until, left, width, y) {
   return all;
 }
 
+/** roundValues returns powers of ten in a scale, with twice and five times of them if they are few. @param {{low: number, high: number}} scale */
+function roundValues({ low, high }) {
+  const factors = high / low < 100 ? [1, 2, 5] : [1], all = [];
+  for (let ten = 10 ** Math.floor(Math.log10(low)); ten <= high; ten *= 10) all.push(...factors.map((f) => f * ten));
+  return all.filter((v) => v >= low && v <= high * 1.001).slice(0, 12);
+}
+
 /**
  * lineChart returns lines of durations on a logarithmic scale. The first line is solid, others are dashed. A time without a
  * value is a gap.
@@ -248,7 +255,7 @@ export function lineChart(lines, axis, title, into) {
   const y = (/** @type {number} */ v) => height - bottom - 6 - scale.at(v) * (height - bottom - top - 6);
   const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title });
   if (!Number.isFinite(scale.low)) return svg;
-  for (let v = 10 ** Math.ceil(Math.log10(scale.low) - 1e-9); v <= scale.high * 1.001; v *= 10) svg.append(s("line", { x1: left, x2: width, y1: y(v), y2: y(v), class: "rule" }), s("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, took(v)));
+  for (const v of roundValues(scale)) svg.append(s("line", { x1: left, x2: width, y1: y(v), y2: y(v), class: "rule" }), s("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, took(v)));
   lines.forEach((cells, i) => {
     let path = "", last = -Infinity;
     for (const c of cells.filter((c) => c.value > 0 && c.time >= axis.from && c.time < axis.until)) {
