@@ -42,10 +42,18 @@ func TestReportOfAnAgent(t *testing.T) {
 		t.Error("the metrics of the history are wrong")
 	}
 	v := newValidator(t)
+	var d api.ProbeDurations
+	if r.get("/api/v1/probes/default/shop/web/readiness/durations", &d); d.Ticks == 0 || d.P99Seconds <= 0 || d.Target == "" || len(d.Points) == 0 ||
+		len(d.Phases) < 2 || d.Phases[0].Name != "connect" {
+		t.Errorf("%+v", d)
+	}
 	const one = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}/history"
+	const durations = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}/durations"
 	for path, at := range map[string]string{
 		"/api/v1/report": "/api/v1/report", "/api/v1/report?limit=x": "/api/v1/report",
 		"/api/v1/probes/default/shop/web/readiness/history": one, "/api/v1/probes/default/shop/db/readiness/history": one,
+		"/api/v1/probes/default/shop/web/readiness/durations": durations, "/api/v1/probes/default/shop/db/readiness/durations": durations,
+		"/api/v1/probes/default/shop/web/readiness/durations?since=x": durations,
 	} {
 		status, body := r.do("GET", path)
 		if err := v.check("GET", at, status, body); err != nil {
@@ -79,7 +87,7 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 func TestReportWithoutStateDir(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"))
-	for _, path := range []string{"/api/v1/report", "/api/v1/probes/default/shop/web/readiness/history"} {
+	for _, path := range []string{"/api/v1/report", "/api/v1/probes/default/shop/web/readiness/history", "/api/v1/probes/default/shop/web/readiness/durations"} {
 		if status, body := r.do("GET", path); status != 404 || !strings.Contains(body, "the agent keeps no history: --state-dir is not set") {
 			t.Errorf("%s: %d %s", path, status, body)
 		}

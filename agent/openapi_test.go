@@ -142,7 +142,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{method: "POST", path: "/-/reload"},
 		{"GET", "/api/v1/pods", "/api/v1/pods?limit=x", 400}, {"GET", "/api/v1/probes", "/api/v1/probes?kind=x", 400},
 		{"GET", "/api/v1/events", "/api/v1/events?x=1", 400}, {"GET", one, "/api/v1/probes/default/shop/web/ready", 400},
-		{"GET", one, "/api/v1/probes/default/shop/web/liveness", 404}, {"GET", one + "/explain", "/api/v1/probes/default/shop/web/liveness/explain", 404}, {"GET", one + "/history", name(one) + "/history", 404}, {"GET", "/api/v1/report", "/api/v1/report", 404}, {"POST", one + "/pause", name(one) + "/pause?for=x", 400},
+		{"GET", one, "/api/v1/probes/default/shop/web/liveness", 404}, {"GET", one + "/explain", "/api/v1/probes/default/shop/web/liveness/explain", 404}, {"GET", one + "/history", name(one) + "/history", 404}, {"GET", one + "/durations", name(one) + "/durations", 404}, {"GET", "/api/v1/report", "/api/v1/report", 404}, {"POST", one + "/pause", name(one) + "/pause?for=x", 400},
 		{"POST", one + "/trigger", "/api/v1/probes/default/shop/db/liveness/trigger", 404},
 		{"POST", "/api/v1/plugins/{name}/promote", "/api/v1/plugins/demo/promote", 404},
 		{method: "GET", path: "/api/v1/maintenance"}, {"POST", "/api/v1/maintenance", "/api/v1/maintenance", 400}, {"DELETE", "/api/v1/maintenance/{name}", "/api/v1/maintenance/x", 401},

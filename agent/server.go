@@ -153,6 +153,7 @@ func (a *Agent) pastRoutes(oneProbe string) []route {
 	history := &reports.Server{Store: a.history, Target: a.targetOf}
 	return []route{
 		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
+		{"GET " + oneProbe + "/durations", slow.Limit(history.Durations)},
 		{"GET /api/v1/report", slow.Limit(history.Report)},
 		{"GET /api/v1/changes", slow.Limit(history.Changes)},
 		{"GET /api/v1/slos", a.serveSLOs},
@@ -168,6 +169,7 @@ GET  /api/v1/probes               decided results, last ticks, history; ?namespa
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND           one probe
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   the reason for its result, and the events of its ticks
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
+GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/durations   percentiles of its ticks and their phases by hour, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/changes              changes of the states of probes, with --state-dir; ?since= until= namespace= pod= container= kind=
 GET  /api/v1/slos                 SLOs of prober.yaml: error budgets and burn rates; ?namespace= pod= container= kind=

@@ -87,6 +87,46 @@ type HistoryPoint struct {
 	MaxSeconds  float64 `json:"maxSeconds"`
 }
 
+// ProbeDurations is the response of /api/v1/probes/{namespace}/{pod}/{container}/{kind}/durations: percentiles of the
+// durations of ticks, by whole hours. A duration has an error of at most 12.5 %. Percentiles of several hours are
+// estimated from the percentiles of each, and equal these if the hours are alike.
+type ProbeDurations struct {
+	Since time.Time `json:"since"` // the beginning of an hour
+	Until time.Time `json:"until"`
+	// Target is what the probe probes now; absent for a probe that has ended.
+	Target string `json:"target,omitzero"`
+	// StepSeconds is the length of a point: 3,600, or a multiple of it that limits the points to 200.
+	StepSeconds int `json:"stepSeconds"`
+	// The percentiles and the points are of whole ticks.
+	DurationPercentiles
+	Points []DurationPoint `json:"points"` // oldest first. A step without ticks has no point
+	// Phases are the parts of ticks that the handler has reported, in their order: at most 8 for an hour, and 16 in
+	// all. A phase is an event of type "phase" or "call" in explanations.
+	Phases []PhaseDurations `json:"phases"`
+}
+
+// PhaseDurations has the percentiles of a phase. A phase that occurs several times in the last attempt of a tick counts
+// once, with the sum of its durations.
+type PhaseDurations struct {
+	Name string `json:"name"` // such as "connect"
+	DurationPercentiles
+	Points []DurationPoint `json:"points"` // as for whole ticks
+}
+
+// DurationPoint has the percentiles of a step.
+type DurationPoint struct {
+	Time time.Time `json:"time"` // when the step began
+	DurationPercentiles
+}
+
+// DurationPercentiles are durations that 50, 90 and 99 % of the ticks did not exceed.
+type DurationPercentiles struct {
+	Ticks      uint64  `json:"ticks"` // number of ticks, with any result
+	P50Seconds float64 `json:"p50Seconds"`
+	P90Seconds float64 `json:"p90Seconds"`
+	P99Seconds float64 `json:"p99Seconds"`
+}
+
 // Transition is a change of the state of a probe.
 type Transition struct {
 	Time time.Time `json:"time"`

@@ -17,6 +17,14 @@ func (c *Client) Explain(ctx context.Context, p Filter) (api.Explanation, error)
 	return x, err
 }
 
+// Durations returns percentiles of the durations of the last 24 hours. The fields of p are as for Trigger. The error is a
+// [*StatusError] with status 404 if the agent keeps no history, or does not know percentiles.
+func (c *Client) Durations(ctx context.Context, p Filter) (api.ProbeDurations, error) {
+	var d api.ProbeDurations
+	err := c.do(ctx, http.MethodGet, nil, &d, "api", "v1", "probes", p.Namespace, p.Pod, p.Container, p.Kind, "durations")
+	return d, err
+}
+
 // Check is a line of /readyz?verbose.
 type Check struct {
 	Name string // such as "reload" or "plugin redis"

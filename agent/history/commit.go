@@ -19,7 +19,7 @@ import (
 func (w *writer) commit(now time.Time, minute []byte) bool {
 	w.flush()
 	if w.unused {
-		w.pending, w.pendingBytes, w.fresh, w.closed = nil, 0, nil, nil
+		w.pending, w.hours, w.pendingBytes, w.fresh, w.closed = nil, nil, 0, nil, nil
 		return true
 	}
 	if !w.waiting() && minute == nil && len(w.closed) == 0 {
@@ -56,12 +56,8 @@ func (w *writer) write(minute []byte) (done bool, err error) {
 	if window.Seq == 0 {
 		window.Seq = w.lastSeq + 1
 	}
-	batches, size := 0, 0
-	for batches < len(w.pending) && names == len(w.fresh) && size < maxCommit {
-		size += len(w.pending[batches])
-		batches++
-	}
-	done = names == len(w.fresh) && batches == len(w.pending)
+	batches, hours := w.fit(names == len(w.fresh))
+	done = names == len(w.fresh) && batches == len(w.pending) && hours == len(w.hours)
 	err = w.h.update(func(tx *bbolt.Tx) error {
 		var p []byte
 		for _, win := range append(slices.Clone(w.closed), window) {
@@ -83,6 +79,11 @@ func (w *writer) write(minute []byte) (done bool, err error) {
 				return err
 			}
 		}
+		for i, batch := range w.hours[:hours] {
+			if err := put(tx, &w.seal, hoursBucket, key(window.Seq, w.lastHours+uint32(i)+1), batch); err != nil {
+				return err
+			}
+		}
 		if !done || minute == nil {
 			return nil
 		}
@@ -97,13 +98,28 @@ func (w *writer) write(minute []byte) (done bool, err error) {
 	if done && minute != nil {
 		w.lastMinute++
 	}
+	w.lastHours += uint32(hours)
 	w.closed, w.fresh = nil, slices.Clone(w.fresh[names:])
-	for _, batch := range w.pending[:batches] {
+	for _, batch := range slices.Concat(w.pending[:batches], w.hours[:hours]) {
 		w.pendingBytes -= len(batch)
 	}
-	w.pending = slices.Clone(w.pending[batches:])
+	w.pending, w.hours = slices.Clone(w.pending[batches:]), slices.Clone(w.hours[hours:])
 	w.s.keep(window)
 	return done, nil
+}
+
+// fit returns how many batches of events and of hours fit in a commit. They need all names.
+func (w *writer) fit(named bool) (events, hours int) {
+	size := 0
+	for events < len(w.pending) && named && size < maxCommit {
+		size += len(w.pending[events])
+		events++
+	}
+	for hours < len(w.hours) && named && events == len(w.pending) && size < maxCommit {
+		size += len(w.hours[hours])
+		hours++
+	}
+	return events, hours
 }
 
 // carryOut runs a job of the fold.
@@ -183,7 +199,7 @@ func (w *writer) sweep(seq uint32) bool {
 	for more := true; more; {
 		err := w.h.update(func(tx *bbolt.Tx) error {
 			most := deletesPerCommit
-			for _, bucket := range [][]byte{windowsBucket, eventsBucket, minutesBucket, pointsBucket} {
+			for _, bucket := range [][]byte{windowsBucket, eventsBucket, minutesBucket, pointsBucket, hoursBucket} {
 				n, err := deleteBelow(tx, bucket, seq, most)
 				if err != nil {
 					return err

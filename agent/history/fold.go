@@ -107,9 +107,11 @@ func (f *fold) window(ctx context.Context, w record.Window) error {
 	if err == nil {
 		w.Folded = true
 		err = f.writeTo(ctx, &w, func(tx *bbolt.Tx, seal *record.Sealer) error {
-			_, err := deleteWhile(tx, minutesBucket, key(w.Seq), 1<<30, func(k []byte) bool { return bytes.HasPrefix(k, key(w.Seq)) })
-			if err != nil {
-				return err
+			for _, bucket := range [][]byte{minutesBucket, hoursBucket} {
+				_, err := deleteWhile(tx, bucket, key(w.Seq), 1<<30, func(k []byte) bool { return bytes.HasPrefix(k, key(w.Seq)) })
+				if err != nil {
+					return err
+				}
 			}
 			return put(tx, seal, windowsBucket, key(w.Seq), record.AppendWindow(nil, &w))
 		})
@@ -205,7 +207,31 @@ func decodeMinute(open *record.Opener, seq, n uint32, v []byte, samples []record
 	return samples, err
 }
 
-// ids returns the IDs of the series that have samples in a window, sorted.
+// eachHour calls do for the hours of a window, for each series.
+func (f *fold) eachHour(seq uint32, do func(*record.HourOf)) error {
+	for from := uint32(0); ; {
+		var batch []byte
+		err := f.view(func(tx *bbolt.Tx) error { // one batch in a transaction
+			return each(tx, hoursBucket, key(seq), key(seq, from), func(k, v []byte) (bool, error) {
+				n, err := number(k, 1)
+				from, batch = n+1, append(batch, v...)
+				return false, err
+			})
+		})
+		if err != nil || batch == nil {
+			return err
+		}
+		payload, err := f.open.Open(hoursBucket, key(seq, from-1), batch)
+		if err == nil {
+			err = record.DecodeHoursOf(payload, do)
+		}
+		if err != nil {
+			return f.s.checked(f.h, err)
+		}
+	}
+}
+
+// ids returns the IDs of the series that have samples or hours in a window, sorted.
 func (f *fold) ids(ctx context.Context, w *record.Window) ([]uint32, error) {
 	seen := make(map[uint32]struct{})
 	err := f.eachMinute(ctx, w.Seq, func(_ int32, samples []record.SampleOf) {
@@ -213,6 +239,9 @@ func (f *fold) ids(ctx context.Context, w *record.Window) ([]uint32, error) {
 			seen[samples[i].ID] = struct{}{}
 		}
 	})
+	if err == nil {
+		err = f.eachHour(w.Seq, func(h *record.HourOf) { seen[h.ID] = struct{}{} })
+	}
 	ids := make([]uint32, 0, len(seen))
 	for id := range seen {
 		ids = append(ids, id)
@@ -221,7 +250,7 @@ func (f *fold) ids(ctx context.Context, w *record.Window) ([]uint32, error) {
 	return ids, err
 }
 
-// points writes the points of the given series.
+// points writes the points and the hours of the given series.
 func (f *fold) points(ctx context.Context, w *record.Window, ids []uint32) error {
 	all := make([][]record.Point, len(ids))
 	err := f.eachMinute(ctx, w.Seq, func(minute int32, samples []record.SampleOf) {
@@ -231,12 +260,20 @@ func (f *fold) points(ctx context.Context, w *record.Window, ids []uint32) error
 			}
 		}
 	})
+	hours := make([][]record.Hour, len(ids))
+	if err == nil {
+		err = f.eachHour(w.Seq, func(h *record.HourOf) {
+			if at, ok := slices.BinarySearch(ids, h.ID); ok {
+				hours[at] = append(hours[at], h.Hour)
+			}
+		})
+	}
 	var payload []byte
 	for from := 0; from < len(ids) && err == nil; from += pointsPerJob {
 		to := min(from+pointsPerJob, len(ids))
 		err = f.writeTo(ctx, w, func(tx *bbolt.Tx, seal *record.Sealer) error {
 			for i := from; i < to; i++ {
-				payload = record.AppendPoints(payload[:0], inOrder(all[i]))
+				payload = record.AppendPoints(payload[:0], inOrder(all[i]), hours[i])
 				if err := put(tx, seal, pointsBucket, key(w.Seq, ids[i]), payload); err != nil {
 					return err
 				}

@@ -26,8 +26,9 @@ type contents struct {
 	lastID     uint32
 	lastEvents uint32 // number of the last batch of events in the last window
 	lastMinute uint32 // number of the last minute in the last window
+	lastHours  uint32 // number of the last batch of hours in the last window
 	lastEvent  int64  // time of the last event, in milliseconds
-	used       bool   // it has buckets: it is not new
+	absent     bool   // buckets are absent: it is new, or of a version without hours
 }
 
 // load opens the database at path and continues its last window. Later commits write the data in memory.
@@ -38,7 +39,7 @@ func (w *writer) load(path string, now time.Time) error {
 	}
 	h.watch = w.s.watch
 	var c contents
-	if err = h.view(c.read); err == nil && !c.used {
+	if err = h.view(c.read); err == nil && c.absent {
 		err = h.update(initialize)
 		syncDir(filepath.Dir(path))
 	}
@@ -62,10 +63,10 @@ func (w *writer) load(path string, now time.Time) error {
 	return nil
 }
 
-// initialize creates the buckets of a new database.
+// initialize creates the buckets that are absent.
 func initialize(tx *bbolt.Tx) error {
 	for _, name := range allBuckets {
-		if _, err := tx.CreateBucket(name); err != nil {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}
 	}
@@ -79,9 +80,10 @@ func (c *contents) read(tx *bbolt.Tx) error {
 		if k, _ := tx.Cursor().First(); k != nil {
 			return fmt.Errorf("%w: it is not a history", errCorrupt)
 		}
+		c.absent = true
 		return nil
 	}
-	c.used = true
+	c.absent = tx.Bucket(hoursBucket) == nil
 	version, err := strconv.Atoi(string(meta.Get(versionKey)))
 	switch {
 	case err != nil || version < 1:
@@ -106,6 +108,11 @@ func (c *contents) read(tx *bbolt.Tx) error {
 	last := c.windows[len(c.windows)-1]
 	if c.lastMinute, _, err = lastNumber(tx, minutesBucket, last.Seq); err != nil {
 		return err
+	}
+	if !c.absent {
+		if c.lastHours, _, err = lastNumber(tx, hoursBucket, last.Seq); err != nil {
+			return err
+		}
 	}
 	c.lastEvent = last.First
 	var batch []byte
@@ -173,7 +180,7 @@ func eachSeries(tx *bbolt.Tx, open *record.Opener, from []byte, f func(*record.S
 
 // adopt resumes from the contents of a database. Series in memory take the IDs that they have there.
 func (w *writer) adopt(c *contents, now time.Time) {
-	w.lastID, w.lastSeq, w.lastEvents, w.lastMinute = c.lastID, 0, 0, 0
+	w.lastID, w.lastSeq, w.lastEvents, w.lastMinute, w.lastHours = c.lastID, 0, 0, 0, 0
 	first := w.window.First
 	if n := len(c.windows); n > 0 {
 		w.lastSeq = c.windows[n-1].Seq
@@ -202,17 +209,26 @@ func (w *writer) adopt(c *contents, now time.Time) {
 	}
 	w.renumber(ids)
 	if n := len(c.windows); n > 0 && c.windows[n-1].Last == 0 && !tooOld(c.windows[n-1].First, now) && !w.opened {
-		w.window, w.lastEvents, w.lastMinute = c.windows[n-1], c.lastEvents, c.lastMinute
+		w.window, w.lastEvents, w.lastMinute, w.lastHours = c.windows[n-1], c.lastEvents, c.lastMinute, c.lastHours
 	} else {
 		w.begin(min(first, now.UnixMilli()), now)
 	}
 	w.opened = true
 }
 
-// renumber replaces the series IDs in the pending events.
+// renumber replaces the series IDs in the pending events and hours.
 func (w *writer) renumber(ids map[uint32]uint32) {
 	var events record.EventWriter
 	w.pendingBytes = 0
+	for i, batch := range w.hours {
+		var next []byte
+		_ = record.DecodeHoursOf(batch, func(h *record.HourOf) { // this process encoded it
+			h.ID = ids[h.ID]
+			next = record.AppendHourOf(next, h)
+		})
+		w.hours[i] = next
+		w.pendingBytes += len(next)
+	}
 	for i, batch := range w.pending {
 		_ = record.DecodeEvents(batch, func(e *record.Event) { // this process encoded it
 			if e.Op == record.Change || e.Op == record.Held {

@@ -59,6 +59,7 @@ type observed struct {
 	counts record.Counts
 	max    uint32 // microseconds, like sum
 	sum    uint64
+	hour   durations // since the last hour was stored
 	// Guarded by in.mu: the state that Changed last set.
 	workers int
 	handler string
@@ -177,6 +178,7 @@ func (o *observed) Tick(t *worker.Tick) {
 		o.sum += uint64(took)
 		o.max = max(o.max, uint32(min(took, math.MaxUint32)))
 	}
+	o.hour.add(t)
 	o.mu.Unlock()
 }
 
@@ -207,6 +209,16 @@ func (o *observed) take() (counts record.Counts, sum uint64, longest uint32) {
 	counts, sum, longest = o.counts, o.sum, o.max
 	o.counts, o.sum, o.max = record.Counts{}, 0, 0
 	return counts, sum, longest
+}
+
+// addHourTo adds the durations since the last hour was stored to sum. If ends is set, the next hour begins.
+func (o *observed) addHourTo(sum *durations, ends bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	sum.merge(&o.hour)
+	if ends {
+		o.hour.clear()
+	}
 }
 
 // end makes the intake ignore changes and ends from now on, as the agent is stopping.

@@ -107,43 +107,13 @@ func (p *pointCollector) add(pt record.Point) {
 
 // window adds the points of a window: by series if it is folded, else by minute.
 func (p *pointCollector) window(s *Store, seq uint32, ids []uint32) error {
-	h := s.handle()
-	if h == nil {
-		return errClosed
-	}
-	folded := false
-	values := make(map[uint32][]byte) // by ID if folded, else by number
-	err := s.viewIn(h, func(tx *bbolt.Tx) error {
-		v := tx.Bucket(windowsBucket).Get(key(seq))
-		if v == nil {
-			return nil // it was dropped
-		}
-		payload, err := p.open.Open(windowsBucket, key(seq), v)
-		if err != nil {
-			return err
-		}
-		w, err := record.DecodeWindow(payload)
-		if err != nil {
-			return err
-		}
-		if folded = w.Folded; folded {
-			for _, id := range ids {
-				if v := tx.Bucket(pointsBucket).Get(key(seq, id)); v != nil {
-					values[id] = bytes.Clone(v)
-				}
-			}
-			return nil
-		}
-		return each(tx, minutesBucket, key(seq), key(seq), func(k, v []byte) (bool, error) {
-			n, err := number(k, 1)
-			values[n] = bytes.Clone(v)
-			return true, err
-		})
-	})
-	for n, v := range values {
-		if err == nil && folded {
+	values, err := s.windowValues(&p.open, seq, ids, minutesBucket)
+	for n, v := range values.all {
+		switch {
+		case err != nil:
+		case values.folded:
 			err = p.points(seq, n, v)
-		} else if err == nil {
+		default:
 			p.samples, err = decodeMinute(&p.open, seq, n, v, p.samples[:0], func(minute int32, samples []record.SampleOf) {
 				for i := range samples {
 					if slices.Contains(ids, samples[i].ID) {
@@ -153,7 +123,52 @@ func (p *pointCollector) window(s *Store, seq uint32, ids []uint32) error {
 			})
 		}
 	}
-	return s.checked(h, err)
+	return s.checked(values.in, err)
+}
+
+// windowValues are copies of values of a window: of the bucket points by ID if it is folded, else of another by number.
+type windowValues struct {
+	in     *db
+	folded bool
+	all    map[uint32][]byte
+}
+
+// windowValues reads the values of a window. unfolded is the bucket to read if it is not folded. There are no values if
+// the window was dropped.
+func (s *Store) windowValues(open *record.Opener, seq uint32, ids []uint32, unfolded []byte) (values windowValues, err error) {
+	h := s.handle()
+	if h == nil {
+		return values, errClosed
+	}
+	values.in, values.all = h, make(map[uint32][]byte)
+	err = s.viewIn(h, func(tx *bbolt.Tx) error {
+		v := tx.Bucket(windowsBucket).Get(key(seq))
+		if v == nil {
+			return nil // it was dropped
+		}
+		payload, err := open.Open(windowsBucket, key(seq), v)
+		if err != nil {
+			return err
+		}
+		w, err := record.DecodeWindow(payload)
+		if err != nil {
+			return err
+		}
+		if values.folded = w.Folded; w.Folded {
+			for _, id := range ids {
+				if v := tx.Bucket(pointsBucket).Get(key(seq, id)); v != nil {
+					values.all[id] = bytes.Clone(v)
+				}
+			}
+			return nil
+		}
+		return each(tx, unfolded, key(seq), key(seq), func(k, v []byte) (bool, error) {
+			n, err := number(k, 1)
+			values.all[n] = bytes.Clone(v)
+			return true, err
+		})
+	})
+	return values, err
 }
 
 // points adds the points of a series in a window.
@@ -162,7 +177,7 @@ func (p *pointCollector) points(seq, id uint32, v []byte) error {
 	if err != nil {
 		return err
 	}
-	points, err := record.DecodePoints(payload)
+	points, _, err := record.DecodePoints(payload)
 	for _, pt := range points {
 		p.add(pt)
 	}

@@ -12,8 +12,9 @@ type series struct {
 	record.Series // the ID is 0 if none is assigned yet
 	live          []*observed
 	state         record.State
-	spared        bool // reports count its time for no state
-	texts         int  // number of texts of its changes in this window
+	spared        bool       // reports count its time for no state
+	texts         int        // number of texts of its changes in this window
+	hour          *durations // of probes that ended since the last hour was stored
 }
 
 // apply applies a change to its series, and records the new state.
@@ -25,6 +26,7 @@ func (w *writer) apply(c *change) {
 	case c.begins: // compare has joined it already
 	case o.series == nil: // its begin was lost, and compare has not run since
 	case c.ends:
+		o.series.takeHour(o)
 		o.series.live = slices.DeleteFunc(o.series.live, func(other *observed) bool { return other == o })
 	case c.marks:
 		o.exempt = c.spared
@@ -79,10 +81,10 @@ func (w *writer) join(o *observed, handler string) {
 	s.live = append(s.live, o)
 }
 
-// forget drops the series without live probes. A later probe with the same key gets a new ID.
+// forget drops the series without live probes, unless durations of their last hour are to be stored. A later probe with the same key gets a new ID.
 func (w *writer) forget(now time.Time) {
 	for key, s := range w.series {
-		if len(s.live) > 0 {
+		if len(s.live) > 0 || s.hour != nil {
 			s.texts = 0
 			continue
 		}
@@ -175,6 +177,26 @@ func (w *writer) compare(now time.Time) {
 		w.updateState(s, &change{at: now.UnixMilli()})
 		w.updateSpared(s, now.UnixMilli())
 	}
+}
+
+// takeHour moves the durations of a probe since the last hour to its series.
+func (s *series) takeHour(o *observed) {
+	if s.hour == nil {
+		s.hour = new(durations)
+	}
+	o.addHourTo(s.hour, true)
+}
+
+// endHour returns the percentiles of the durations since the last call.
+func (s *series) endHour() (tracks []record.Track) {
+	for _, o := range s.live {
+		s.takeHour(o)
+	}
+	if s.hour != nil {
+		tracks = s.hour.tracks()
+	}
+	s.hour = nil
+	return tracks
 }
 
 // sample returns the aggregate of the ticks of a series since the last call; ok is false if it had none.

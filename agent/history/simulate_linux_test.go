@@ -34,6 +34,7 @@ func TestHistoryFitsItsBudget(t *testing.T) {
 		s.pass(days * 24 * time.Hour)
 		perProbeDay := float64(s.store.Bytes()) / probes / days
 		t.Logf("%.0f bytes for a probe and a day; the budget is %.0f", perProbeDay, budgetPerProbeDay)
+		t.Logf("memory of a probe after its ticks: %d bytes", int64(heap()-s.names)/probes)
 		if perProbeDay > budgetPerProbeDay {
 			t.Error("the budget is too small")
 		}
@@ -80,6 +81,8 @@ type simulation struct {
 	factors   [1 << 12]float64 // of random latencies
 	changes   int
 	ticking   time.Duration // processor time of the ticks
+	phases    []probe.TraceEvent
+	names     uint64 // bytes of memory before the first probe was observed
 }
 
 func newSimulation(t *testing.T, dir string, probes int) *simulation {
@@ -98,6 +101,9 @@ func newSimulation(t *testing.T, dir string, probes int) *simulation {
 		}
 	})
 	s.rig = runStore(t, store)
+	for _, name := range []string{"connect", "first byte", "body", "dns", "tls"} {
+		s.phases = append(s.phases, probe.TraceEvent{Type: probe.TracePhase, Name: name})
+	}
 	for i := range s.factors {
 		s.factors[i] = math.Exp(0.35 * s.random.NormFloat64())
 	}
@@ -110,6 +116,7 @@ func newSimulation(t *testing.T, dir string, probes int) *simulation {
 	s.failing = make([]bool, probes)
 	s.observers = make([]worker.ProbeObserver, probes)
 	names := heap()
+	s.names = names
 	for i := range s.infos {
 		s.observers[i] = s.store.Observe(s.infos[i])
 		s.change(s.infos[i], states.Success, "")
@@ -159,14 +166,26 @@ func (s *simulation) flap(i int) {
 }
 
 func (s *simulation) tick(i int, o worker.ProbeObserver) {
-	t := worker.Tick{Counted: true, Outcome: probe.Outcome{Result: probe.Success}}
+	trace := worker.Trace{Events: s.phases[:phasesOf(i)]}
+	t := worker.Tick{Counted: true, Outcome: probe.Outcome{Result: probe.Success}, Trace: &trace}
 	if s.failing[i] {
 		t.Outcome.Result = probe.Failure
 	}
 	for range 6 {
-		t.End = t.Start.Add(time.Duration(float64(s.base[i]) * s.factors[s.random.Uint32()%uint32(len(s.factors))]))
+		t.End = t.Start.Add(s.latency(i, 1))
+		for k := range trace.Events {
+			trace.Events[k].Duration = s.latency(i, float64(k+1)/15)
+		}
 		o.Tick(&t)
 	}
+}
+
+// phasesOf returns how many phases a probe has: as exec, tcp, http and https probes have.
+func phasesOf(probe int) int { return [...]int{0, 1, 3, 3, 5}[probe%5] }
+
+// latency returns a random latency of a probe, or of a share of its ticks.
+func (s *simulation) latency(probe int, share float64) time.Duration {
+	return time.Duration(share * float64(s.base[probe]) * s.factors[s.random.Uint32()%uint32(len(s.factors))])
 }
 
 // measure logs the resources that the history uses.
@@ -176,6 +195,7 @@ func (s *simulation) measure(days int) {
 	spent := processorTime() - s.ticking
 	t.Logf("%d probes, %d days, %d changes: %d MiB of files, %.0f bytes for a probe and a day", probes, days, s.changes, s.store.Bytes()>>20, float64(s.store.Bytes())/float64(probes*days))
 	written := writtenBytes(t) - s.written
+	t.Logf("memory of a probe after its ticks: %d bytes", int64(heap()-s.names)/int64(probes))
 	t.Logf("the file had up to %d MiB; written: %d MiB a day, %.1f KiB/s; processor %.2f %% of one core",
 		s.largest>>20, written>>20/int64(days), float64(written)/1024/float64(days*86400), 100*spent.Seconds()/float64(days*86400))
 	t.Logf("%d commits, on average %v, the longest %v", s.commits, s.committed/time.Duration(max(s.commits, 1)), s.longest)

@@ -19,11 +19,12 @@ var (
 	seriesBucket  = []byte("series")  // ID: a [record.Series]
 	eventsBucket  = []byte("events")  // window, number: a batch of events, in order
 	minutesBucket = []byte("minutes") // window, number: the samples of all series, until the window is folded
-	pointsBucket  = []byte("points")  // window, ID: the points of a series, once the window is folded
+	pointsBucket  = []byte("points")  // window, ID: the points and the hours of a series, once the window is folded
+	hoursBucket   = []byte("hours")   // window, number: a batch of hours that ended in the window, until it is folded
 )
 
 var (
-	allBuckets = [][]byte{metaBucket, windowsBucket, seriesBucket, eventsBucket, minutesBucket, pointsBucket}
+	allBuckets = [][]byte{metaBucket, windowsBucket, seriesBucket, eventsBucket, minutesBucket, pointsBucket, hoursBucket}
 	versionKey = []byte("version")
 )
 

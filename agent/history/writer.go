@@ -37,11 +37,14 @@ type writer struct {
 	closed       []record.Window // closed windows, not yet written as closed
 	fresh        []record.Series // new or changed series, not yet written
 	pending      [][]byte        // batches of events, not yet written
-	pendingBytes int
+	hours        [][]byte        // batches of hours, not yet written
+	pendingBytes int             // of pending and hours
 	lastID       uint32
 	lastSeq      uint32 // number of the last window
 	lastEvents   uint32 // number of the last batch of events in the window
 	lastMinute   uint32 // number of the last minute in the window
+	lastHours    uint32 // number of the last batch of hours in the window
+	hour         int32  // the hour, since the epoch, whose durations are collected
 	opened       bool   // a database was opened before
 	unused       bool   // a later version wrote the database: nothing is recorded
 	lost         bool   // a change was not recorded: a snapshot of all states must follow
@@ -86,6 +89,7 @@ func (w *writer) run(ctx context.Context) {
 			w.step(time.Now())
 		case <-minute.C:
 			w.step(time.Now())
+			w.beginHour(time.Now())
 			w.minute(time.Now().Add(-30*time.Second), time.Now())
 			w.rotate(time.Now())
 			minute.Reset(untilMinute(time.Now()))
@@ -116,6 +120,7 @@ func untilMinute(now time.Time) time.Duration {
 func (w *writer) start(now time.Time) {
 	w.events.Add(&record.Event{Op: record.Start, Time: w.s.made.UnixMilli()})
 	w.window = record.Window{First: w.s.made.UnixMilli()}
+	w.hour = hourOf(now)
 	w.open(now)
 	w.s.mu.Lock()
 	w.s.running = true
@@ -128,6 +133,7 @@ func (w *writer) stop(now time.Time) {
 	w.retryAt = time.Time{}
 	w.step(now)
 	w.minute(now, now)
+	w.endHour()
 	w.events.Add(&record.Event{Op: record.Stop, Time: now.UnixMilli()})
 	w.commit(now, nil)
 	w.s.mu.Lock()
@@ -148,7 +154,7 @@ func tooOld(first int64, now time.Time) bool {
 // begin begins a window, with the states of all series.
 func (w *writer) begin(first int64, now time.Time) {
 	w.flush()
-	w.window, w.lastEvents, w.lastMinute = record.Window{First: first}, 0, 0
+	w.window, w.lastEvents, w.lastMinute, w.lastHours = record.Window{First: first}, 0, 0, 0
 	w.snapshot(now)
 }
 
@@ -190,7 +196,7 @@ func (w *writer) flush() {
 
 // waiting reports whether events or series are pending.
 func (w *writer) waiting() bool {
-	return len(w.pending) > 0 || w.events.Len() > 0 || len(w.fresh) > 0
+	return len(w.pending) > 0 || w.events.Len() > 0 || len(w.fresh) > 0 || len(w.hours) > 0
 }
 
 // full reports whether pending data exceeds maxPending.
@@ -231,6 +237,45 @@ func (w *writer) minute(start, now time.Time) {
 	w.retryAt = time.Time{} // retry each minute
 	minute := record.AppendMinute(nil, int32(start.Unix()/60), w.samples)
 	if w.minuteLost = !w.commit(now, minute); w.minuteLost && len(w.samples) > 0 {
+		w.s.dropped(1)
+	}
+}
+
+func hourOf(t time.Time) int32 { return int32(t.Unix() / 3600) }
+
+// beginHour queues the hour that has ended, if another has begun.
+func (w *writer) beginHour(now time.Time) {
+	if hour := hourOf(now); hour != w.hour {
+		w.endHour()
+		w.hour = hour
+	}
+}
+
+// endHour queues the percentiles of the hour for all series. They are dropped if too much is pending.
+func (w *writer) endHour() {
+	var batch []byte
+	queue := func() {
+		if len(batch) > 0 {
+			w.hours, w.pendingBytes, batch = append(w.hours, batch), w.pendingBytes+len(batch), nil
+		}
+	}
+	dropped := false
+	for _, s := range w.series {
+		tracks := s.endHour()
+		switch {
+		case len(tracks) == 0:
+			continue
+		case w.full():
+			dropped = true
+			continue
+		}
+		batch = record.AppendHourOf(batch, &record.HourOf{ID: w.idOf(s), Hour: record.Hour{Hour: w.hour, Tracks: tracks}})
+		if len(batch) >= maxEvents {
+			queue()
+		}
+	}
+	queue()
+	if dropped {
 		w.s.dropped(1)
 	}
 }

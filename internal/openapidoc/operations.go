@@ -155,6 +155,11 @@ var operations = []operation{
 		query:   []parameter{{name: "since", about: "A duration before now such as 30d or 12h, or a time; 24h by default."}, untilNow}, answer: api.ProbeHistory{}, codes: []int{400, 404, 503},
 	},
 	{
+		method: "get", path: oneProbe + "/durations", id: "probeDurations", tag: "state",
+		summary: "Show percentiles of the durations of a probe's ticks and their phases, by hour. An agent without --state-dir has none.",
+		query:   []parameter{{name: "since", about: "A duration before now such as 30d or 12h, or a time; 24h by default."}, untilNow}, answer: api.ProbeDurations{}, codes: []int{400, 404, 503},
+	},
+	{
 		method: "get", path: "/api/v1/report", id: "report", tag: "state",
 		summary: "Say how available probes were. An agent without --state-dir does not know.",
 		query: []parameter{

@@ -11,13 +11,30 @@ type Point struct {
 	Sample
 }
 
-// AppendPoints appends the payload of the points of a series, sorted by minute. Minutes and counts are
-// encoded as runs. Then come the durations, which take most of the space.
-func AppendPoints(dst []byte, points []Point) []byte {
+// AppendPoints appends the payload of the points of a series, sorted by minute, and of its hours. Minutes and
+// counts are encoded as runs. Then come the durations, which take most of the space, and then the hours, which
+// versions that have none ignore.
+func AppendPoints(dst []byte, points []Point, hours []Hour) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(points)))
-	if len(points) == 0 {
-		return dst
+	if len(points) > 0 {
+		dst = appendMinutes(dst, points)
 	}
+	if len(hours) > 0 {
+		dst = appendHours(dst, hours, firstHour(points))
+	}
+	return dst
+}
+
+// firstHour returns the hour of the first of points; 0 if there are none.
+func firstHour(points []Point) int32 {
+	if len(points) == 0 {
+		return 0
+	}
+	return points[0].Minute / 60
+}
+
+// appendMinutes appends points, of which there is at least one.
+func appendMinutes(dst []byte, points []Point) []byte {
 	dst = appendRuns(dst, points)
 	dst = appendCountRuns(dst, points)
 	base := medianMean(points)
@@ -70,12 +87,24 @@ func appendCountRuns(dst []byte, points []Point) []byte {
 	return dst
 }
 
-// DecodePoints decodes a payload of [AppendPoints].
-func DecodePoints(payload []byte) ([]Point, error) {
+// DecodePoints decodes a payload of [AppendPoints]. There are no hours if a version without them wrote it.
+func DecodePoints(payload []byte) ([]Point, []Hour, error) {
 	d := decoder{in: payload}
-	n := d.count()
-	if d.bad || n == 0 {
-		return nil, d.err("points")
+	points := d.points(d.count())
+	var hours []Hour
+	if len(d.in) > 0 && !d.bad {
+		hours = d.hours(firstHour(points))
+	}
+	if d.bad {
+		return nil, nil, d.err("points")
+	}
+	return points, hours, nil
+}
+
+// points decodes n points.
+func (d *decoder) points(n int) []Point {
+	if n == 0 {
+		return nil
 	}
 	all := make([]Point, n)
 	next := int32(0)
@@ -99,13 +128,13 @@ func DecodePoints(payload []byte) ([]Point, error) {
 	base := Bin(d.byte())
 	means, spans := d.bytes(uint64(n)), d.bytes(uint64(n))
 	if d.bad {
-		return nil, d.err("points")
+		return nil
 	}
 	for i := range all {
 		all[i].Mean = base + Bin(means[i])
 		all[i].Max = all[i].Mean + Bin(spans[i])
 	}
-	return all, nil
+	return all
 }
 
 // run decodes the length of a run, which must be from 1 to limit.

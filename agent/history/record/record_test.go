@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,9 +102,9 @@ func randomPoints(r *rand.Rand, n int) []record.Point {
 func TestPointsAndMinutesRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
-		want := randomPoints(r, r.IntN(100))
-		got, err := record.DecodePoints(record.AppendPoints(nil, want))
-		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+		want, wantHours := randomPoints(r, r.IntN(100)), randomHours(r, r.IntN(6))
+		got, hours, err := record.DecodePoints(record.AppendPoints(nil, want, wantHours))
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()) + cmp.Diff(wantHours, hours, cmpopts.EquateEmpty(), byName); diff != "" || err != nil {
 			t.Fatal(err, diff)
 		}
 	}
@@ -111,6 +112,65 @@ func TestPointsAndMinutesRoundTrip(t *testing.T) {
 	minute, got, err := record.DecodeMinute(record.AppendMinute(nil, -3, samples), nil)
 	if diff := cmp.Diff(samples, got); diff != "" || err != nil || minute != -3 {
 		t.Error(minute, err, diff)
+	}
+}
+
+var byName = cmpopts.SortSlices(func(a, b record.Track) bool { return a.Name < b.Name })
+
+// randomHours returns hours with tracks that are not in all of them.
+func randomHours(r *rand.Rand, n int) []record.Hour {
+	hours := make([]record.Hour, n)
+	for i := range hours {
+		hours[i].Hour = 490_000 + int32(i+i/3)
+		for _, name := range []string{"", "connect", "first byte", "a phase of a plugin"} {
+			if r.IntN(4) == 0 && name != "" {
+				continue
+			}
+			t := record.Track{Name: name, Ticks: 1 + r.Uint64N(1<<40)}
+			for range record.Percents(name) {
+				t.At = append(t.At, record.Bucket(r.IntN(record.Buckets)))
+			}
+			slices.Sort(t.At)
+			hours[i].Tracks = append(hours[i].Tracks, t)
+		}
+	}
+	return hours
+}
+
+func TestHoursOfSeriesRoundTrip(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	var want []record.HourOf
+	var payload []byte
+	for i, h := range randomHours(r, 50) {
+		want = append(want, record.HourOf{ID: uint32(i * i), Hour: h})
+		payload = record.AppendHourOf(payload, &want[i])
+	}
+	var got []record.HourOf
+	err := record.DecodeHoursOf(payload, func(h *record.HourOf) { got = append(got, *h) })
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	if err := record.DecodeHoursOf(payload[:len(payload)-1], func(*record.HourOf) {}); !errors.Is(err, record.ErrDamaged) {
+		t.Error(err)
+	}
+}
+
+func TestBucketsAreWithin12Percent(t *testing.T) {
+	last := record.Bucket(4)
+	for d := 4 * time.Microsecond; d < 2*time.Hour; d += d/100 + 1 {
+		b := record.BucketOf(d)
+		if off := math.Abs(b.Seconds()-d.Seconds()) / d.Seconds(); off > 0.12501 {
+			t.Fatalf("%v has bucket %d, which is %v s", d, b, b.Seconds())
+		}
+		if b < last || b > last+1 {
+			t.Fatalf("%v has bucket %d, and less had %d", d, b, last)
+		}
+		last = b
+	}
+	for d, want := range map[time.Duration]record.Bucket{-1: 0, 999: 0, time.Microsecond: 1, 3 * time.Microsecond: 3, 48 * time.Hour: record.Buckets - 1, math.MaxInt64: record.Buckets - 1} {
+		if b := record.BucketOf(d); b != want {
+			t.Errorf("%v has bucket %d, want %d", d, b, want)
+		}
 	}
 }
 
@@ -137,7 +197,9 @@ func TestBinsAreWithin5Percent(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(record.AppendSeries(nil, &record.Series{Handler: "h"}))
 	f.Add(record.AppendMinute(nil, 1, []record.SampleOf{{ID: 1}}))
-	f.Add(record.AppendPoints(nil, randomPoints(rand.New(rand.NewPCG(1, 1)), 20)))
+	random := rand.New(rand.NewPCG(1, 1))
+	f.Add(record.AppendPoints(nil, randomPoints(random, 20), randomHours(random, 4)))
+	f.Add(record.AppendHourOf(nil, &record.HourOf{ID: 7, Hour: randomHours(random, 1)[0]}))
 	f.Add(new(record.Sealer).Seal([]byte("b"), []byte("k"), []byte(strings.Repeat("text ", 99))))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var open record.Opener
@@ -145,7 +207,8 @@ func FuzzDecode(f *testing.F) {
 			record.DecodeEvents(in, func(*record.Event) {}),
 			func() error { _, err := record.DecodeSeries(in); return err }(),
 			func() error { _, err := record.DecodeWindow(in); return err }(),
-			func() error { _, err := record.DecodePoints(in); return err }(),
+			func() error { _, _, err := record.DecodePoints(in); return err }(),
+			record.DecodeHoursOf(in, func(*record.HourOf) {}),
 			func() error { _, _, err := record.DecodeMinute(in, nil); return err }(),
 			func() error { _, err := open.Open([]byte("b"), []byte("k"), in); return err }(),
 		} {

@@ -106,6 +106,28 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request) {
 
 // Probe responds to GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/history.
 func (s *Server) Probe(w http.ResponseWriter, r *http.Request) {
+	s.ofProbe(w, r, func(key history.Key, since, until time.Time) (any, bool, error) {
+		h, ok, err := s.Store.Probe(r.Context(), key, since, until)
+		h.Target = s.targetOf(&key)
+		return h, ok, err
+	})
+}
+
+// Durations responds to GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/durations.
+func (s *Server) Durations(w http.ResponseWriter, r *http.Request) {
+	s.ofProbe(w, r, func(key history.Key, since, until time.Time) (any, bool, error) {
+		d, ok, err := s.Store.Durations(r.Context(), key, since, until)
+		d.Target = s.targetOf(&key)
+		return d, ok, err
+	})
+}
+
+func (s *Server) targetOf(k *history.Key) string {
+	return s.Target(k.Namespace, k.Pod, k.Container, k.Kind.String())
+}
+
+// ofProbe responds with what read returns of a probe; ok is false if there was no such probe.
+func (s *Server) ofProbe(w http.ResponseWriter, r *http.Request, read func(key history.Key, since, until time.Time) (answer any, ok bool, err error)) {
 	kind, err := probe.ParseKind(r.PathValue("kind"))
 	if err != nil {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
@@ -124,17 +146,19 @@ func (s *Server) Probe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := history.Key{Namespace: r.PathValue("namespace"), Pod: r.PathValue("pod"), Container: r.PathValue("container"), Kind: kind}
-	h, ok, err := s.Store.Probe(r.Context(), key, since, until)
+	answer, ok, err := read(key, since, until)
 	switch {
 	case r.Context().Err() != nil:
 	case err != nil:
 		reply.Fail(w, http.StatusInternalServerError, "the history cannot be read: %v", err)
 	case !ok:
+		if oldest := s.Store.Oldest(); since.Before(oldest) {
+			since = oldest
+		}
 		reply.Fail(w, http.StatusNotFound, "container %q of pod %s/%s had no %s probe since %s",
-			key.Container, key.Namespace, key.Pod, kind, h.Since.Format(time.RFC3339))
+			key.Container, key.Namespace, key.Pod, kind, since.UTC().Format(time.RFC3339))
 	default:
-		h.Target = s.Target(key.Namespace, key.Pod, key.Container, kind.String())
-		reply.JSON(w, h)
+		reply.JSON(w, answer)
 	}
 }
 

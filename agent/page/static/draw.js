@@ -168,3 +168,103 @@ export function timeline(lines, from, until, into) {
   svg.append(s("text", { x: left, y: height - 4 }, clock(from)), s("text", { x: width - 8, y: height - 4, "text-anchor": "end" }, clock(until)));
   return svg;
 }
+
+/** logScale returns a function from a value to its place from 0 to 1, on a logarithmic scale of at least a decade. @param {number[]} values */
+function logScale(values) {
+  const seen = values.filter((v) => v > 0), low = Math.min(...seen), high = Math.max(...seen, low * 10);
+  return { low, high, at: (/** @type {number} */ v) => Math.log(v / low) / Math.log(high / low) };
+}
+
+/** @typedef {{time: number, value: number, text: string}} Cell */
+
+/**
+ * heatMap returns a map with a row for each name and a column for each step. A darker cell is a longer duration.
+ * @param {{name: string, cells: Cell[]}[]} rows
+ * @param {{from: number, step: number, columns: number}} grid times in ms
+ * @param {string} title
+ * @param {Element} into whose width it has
+ */
+export function heatMap(rows, grid, title, into) {
+  const width = widthOf(into), left = 84, tall = 20, top = 4, height = top + rows.length * tall + 42, wide = (width - left) / grid.columns;
+  const scale = logScale(rows.flatMap((r) => r.cells.map((c) => c.value)));
+  const shade = (/** @type {number} */ v) => (0.1 + 0.9 * Math.min(1, Math.max(0, scale.at(v)))).toFixed(2);
+  const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title });
+  rows.forEach((r, i) => {
+    const y = top + i * tall;
+    svg.append(s("text", { x: 0, y: y + 13 }, r.name), s("rect", { x: left, y, width: width - left, height: tall - 2, class: "gap" }));
+    for (const c of r.cells) {
+      const column = Math.floor((c.time - grid.from) / grid.step);
+      if (!(column >= 0 && column < grid.columns && c.value > 0)) continue;
+      svg.append(s("rect", { x: (left + column * wide).toFixed(2), y, width: Math.max(1, wide - (wide > 4 ? 1 : 0)).toFixed(2), height: tall - 2, class: "heat-cell", "fill-opacity": shade(c.value) }, s("title", {}, c.text)));
+    }
+  });
+  const y = top + rows.length * tall + 12;
+  svg.append(...timeAxis(grid.from, grid.from + grid.columns * grid.step, left, width, y), ...legendOf(scale, left, width, y + 20));
+  return svg;
+}
+
+/** legendOf shows which shade is which duration. @param {{low: number, high: number}} scale @param {number} left @param {number} width @param {number} y */
+function legendOf(scale, left, width, y) {
+  const steps = 8, each = 16, end = width - 60;
+  const boxes = Array.from({ length: steps }, (_, i) => s("rect", { x: end - (steps - i) * each, y: y - 9, width: each - 1, height: 10, class: "heat-cell", "fill-opacity": (0.1 + (0.9 * i) / (steps - 1)).toFixed(2) }));
+  return [s("text", { x: end - steps * each - 6, y, "text-anchor": "end" }, took(Number(scale.low.toPrecision(2)))), ...boxes, s("text", { x: end + 6, y }, took(Number(scale.high.toPrecision(2))))];
+}
+
+/** The distances of the marks of a time axis, in hours. */
+const MARKS = [1, 3, 6, 12, 24, 48, 120, 240, 480];
+
+/** markOf returns the words of a mark. @param {Date} at @param {number} hours between marks */
+function markOf(at, hours) {
+  const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  return hours < 24 && at.getHours() ? `${two(at.getHours())}:00` : `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+}
+
+/** timeAxis returns marks at full hours or at midnights of local time. @param {number} from @param {number} until @param {number} left @param {number} width @param {number} y */
+function timeAxis(from, until, left, width, y) {
+  const each = (width - left) / Math.max(1, until - from), hours = MARKS.find((m) => m * 3600_000 * each > 48) ?? 720;
+  const all = [], at = new Date(from);
+  at.setHours(0, 0, 0, 0);
+  for (let n = 0; at.getTime() <= until && n < 1000; n++) {
+    const x = left + (at.getTime() - from) * each;
+    if (x >= left + 14 && x <= width - 14) all.push(s("line", { x1: x, x2: x, y1: y - 14, y2: y - 10, class: "mark-line" }), s("text", { x, y, "text-anchor": "middle" }, markOf(at, hours)));
+    if (hours < 24) at.setHours(at.getHours() + hours);
+    else at.setDate(at.getDate() + hours / 24);
+  }
+  return all;
+}
+
+/** roundValues returns powers of ten in a scale, with twice and five times of them if they are few. @param {{low: number, high: number}} scale */
+function roundValues({ low, high }) {
+  const factors = high / low < 100 ? [1, 2, 5] : [1], all = [];
+  for (let ten = 10 ** Math.floor(Math.log10(low)); ten <= high; ten *= 10) all.push(...factors.map((f) => f * ten));
+  return all.filter((v) => v >= low && v <= high * 1.001).slice(0, 12);
+}
+
+/**
+ * lineChart returns lines of durations on a logarithmic scale. The first line is solid, others are dashed. A time without a
+ * value is a gap.
+ * @param {Cell[][]} lines
+ * @param {{from: number, until: number, step: number}} axis times in ms
+ * @param {string} title
+ * @param {Element} into whose width it has
+ */
+export function lineChart(lines, axis, title, into) {
+  const width = widthOf(into), height = 170, left = 60, bottom = 22, top = 8;
+  const scale = logScale(lines.flat().map((c) => c.value));
+  const x = (/** @type {number} */ t) => left + ((t + axis.step / 2 - axis.from) / Math.max(1, axis.until - axis.from)) * (width - left - 4);
+  const y = (/** @type {number} */ v) => height - bottom - 6 - scale.at(v) * (height - bottom - top - 6);
+  const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title });
+  if (!Number.isFinite(scale.low)) return svg;
+  for (const v of roundValues(scale)) svg.append(s("line", { x1: left, x2: width, y1: y(v), y2: y(v), class: "rule" }), s("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, took(v)));
+  lines.forEach((cells, i) => {
+    let path = "", last = -Infinity;
+    for (const c of cells.filter((c) => c.value > 0 && c.time >= axis.from && c.time < axis.until)) {
+      path += `${c.time - last > axis.step * 1.5 ? "M" : "L"}${x(c.time).toFixed(1)} ${y(c.value).toFixed(1)}`;
+      last = c.time;
+      svg.append(s("circle", { cx: x(c.time).toFixed(1), cy: y(c.value).toFixed(1), r: cells.length > 60 ? 1.5 : 2.5, class: i ? "dot other" : "dot" }, s("title", {}, c.text)));
+    }
+    svg.append(s("path", { d: path || "M0 0", class: i ? "duration other" : "duration" }));
+  });
+  svg.append(...timeAxis(axis.from, axis.until, left, width, height - 4));
+  return svg;
+}

@@ -8,6 +8,38 @@ import { clock, count, line, objects, percent, plural, span, took, when } from "
 
 export const RANGES = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"]];
 
+/** Span is the time that the sections of a probe's page show. The address has it. */
+export class Span {
+  /** @param {import("./app.js").Route} route */
+  constructor(route) {
+    this.route = route;
+    this.since = "";
+    /** @type {any[][]} */
+    this.groups = [];
+    this.requery(route.query);
+  }
+
+  /** chips returns buttons that choose the time. */
+  chips() {
+    const buttons = RANGES.map(([range, words]) => h("button.chip", { type: "button", onclick: () => this.route.setQuery({ since: range === RANGES[0][0] ? "" : range }, true) }, words));
+    this.groups.push(buttons);
+    this.press();
+    return h("div.chips", { role: "group", "aria-label": "Time" }, buttons);
+  }
+
+  /** requery follows the address, and reports whether the time is another. @param {URLSearchParams} query */
+  requery(query) {
+    const before = this.since;
+    this.since = (RANGES.find(([range]) => range === query.get("since")) ?? RANGES[0])[0];
+    this.press();
+    return before !== this.since;
+  }
+
+  press() {
+    for (const buttons of this.groups) buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(RANGES[i][0] === this.since)));
+  }
+}
+
 const BARS = 160; // limit of bars in the chart
 const CHANGES = 50; // limit of listed changes
 const EACH = 60_000; // ms between requests, as the agent stores minutes
@@ -15,17 +47,16 @@ const LEAST = 10_000; // ms between requests if the state has changed
 
 /** Past is the history section of a probe's page. It is hidden if the agent keeps no history. */
 export class Past {
-  /** @param {{namespace: string, pod: string, container: string, kind: string}} of */
-  constructor(of) {
+  /** @param {{namespace: string, pod: string, container: string, kind: string}} of @param {Span} span */
+  constructor(of, span) {
     this.of = of;
-    this.range = RANGES[0][0];
+    this.span = span;
     this.state = "";
     this.asked = 0;
     this.number = 0; // of the request, to ignore late responses for another range
     this.closed = false;
     this.content = h("div");
-    this.buttons = RANGES.map(([range, words]) => h("button.chip", { type: "button", onclick: () => { this.range = range; this.load(); } }, words));
-    this.node = section("History", h("div", {}, h("div.chips", { role: "group", "aria-label": "Time" }, this.buttons), this.content));
+    this.node = section("History", h("div", {}, this.span.chips(), this.content));
     this.node.hidden = true;
     this.load();
   }
@@ -47,8 +78,7 @@ export class Past {
   async load() {
     const number = ++this.number;
     this.asked = Date.now();
-    this.buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(RANGES[i][0] === this.range)));
-    const since = `since=${this.range}`;
+    const since = `since=${this.span.since}`;
     try {
       const [past, report] = await Promise.all([
         ask(`${pathOf(this.of)}/history?${since}`), ask(`api/v1/report?${new URLSearchParams(this.of)}&incidents=false&${since}`),

@@ -5,8 +5,10 @@ import { ask, act, Failed, pathOf, setToken, token, unanswered } from "./api.js"
 import { certificatesOf } from "./certificates.js";
 import { Entry, isEntry, names } from "./checks.js";
 import { badge, containerOf, fill, h, icon, keep, labelLinks, link, put, quoted, refill, said, section } from "./dom.js";
+import { Compare } from "./compare.js";
 import { latencyChart, waterfall } from "./draw.js";
-import { Past } from "./past.js";
+import { Durations } from "./durations.js";
+import { Past, Span } from "./past.js";
 import { Slos } from "./slo.js";
 import * as store from "./store.js";
 import { clean, clock, count, holds, line, objects, plural, since, took, when } from "./text.js";
@@ -38,7 +40,8 @@ export function probeView(route) {
   const head = h("div.head-state"), why = h("p.why-box", { "data-part": "summary" }, "…"), agent = h("ul.items"), agentSection = section("The agent itself", agent);
   const cause = h("div"), causeSection = section("Cause", cause);
   const ticks = h("div.ticks"), ticksSection = section("Ticks", ticks);
-  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = new Past(of), slos = new Slos(of), entry = new Entry(of);
+  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), entry = new Entry(of), slos = new Slos(of), span = new Span(route), past = new Past(of, span);
+  const compare = new Compare(of, route, span), durations = new Durations(of, span, (d) => compare.show(d));
   const own = containerOf({ container });
   const heading = h("h1", {}, said(own || pod, 80), " ", h("span", {}, said(kind, 20)));
   const chartSection = section("Latency", chart), metricsSection = section("Metrics", metrics);
@@ -93,8 +96,7 @@ export function probeView(route) {
     fill(chart, latencyChart([...list].reverse().map((t) => ({ result: word(t.result), durationSeconds: t.durationSeconds || 0, time: when(t.time) })), `Durations of the last ${list.length} ticks`, chart));
     const values = objects(list[0]?.metrics ?? p.last?.metrics);
     metricsSection.hidden = !values.length;
-    fill(metrics, h("table.plain", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Metric"), h("th.num", { scope: "col" }, "Value"))), h("tbody", {}, values.slice(0, 200).map((/** @type {any} */ m) =>
-      h("tr", {}, h("td", {}, said(m.name, 120), m.labels ? h("small", {}, " ", said(Object.entries(m.labels).map(([k, v]) => `${k}=${v}`).join(" "), 200)) : null), h("td.num", {}, `${Number(m.value).toLocaleString("en", { maximumFractionDigits: 6 })} `, said(m.unit ?? "", 20)))))));
+    fill(metrics, metricsTable(values));
     actions.show(p);
   }
 
@@ -108,7 +110,7 @@ export function probeView(route) {
       fact("Period", said(spec.period, 30)), fact("Timeout", said(spec.timeout, 30)), fact("Initial delay", said(spec.initialDelay, 30)),
       fact("Thresholds", `${count(spec.successThreshold ?? 1)} to succeed, ${count(spec.failureThreshold ?? 1)} to fail`),
       p.next ? fact("Next attempt", clock(when(p.next))) : [], p.pausedBy ? fact(p.forced ? "Forced by" : "Paused by", said(p.pausedBy)) : [],
-      fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))), labels ? fact("Labels", labels) : []].flat());
+      fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))), ...responsible(store.labelsOfName(namespace, pod)).map(([name, value]) => fact(name, value)), labels ? fact("Labels", labels) : []].flat());
   }
 
   /** @param {any[]} list @param {any} bad */
@@ -138,13 +140,35 @@ export function probeView(route) {
   const node = h("div.probe-view", {},
     h("nav.crumbs", { "aria-label": "Path" }, h("a", { href: "#/probes" }, "Probes"), h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))),
     h("div.title", {}, heading, head), why,
-    actions.node, h("div.columns", {}, h("div", {}, entry.checks, entry.reports, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, slos.node, chartSection, past.node, certificatesOf(of), metricsSection)));
+    actions.node, h("div.columns", {}, h("div", {}, entry.checks, entry.reports, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, slos.node, chartSection, past.node, certificatesOf(of), metricsSection)),
+    h("div.wide", {}, durations.node, compare.node));
   agentSection.hidden = causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
   return {
     title: [line(pod, 40), line(own, 40), line(kind, 20)].filter(Boolean).join(" "), node, update,
-    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); slos.tick(); entry.tick(); },
-    close() { closed = true; past.close(); slos.close(); entry.close(); clearTimeout(timer); },
+    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); durations.tick(); slos.tick(); entry.tick(); },
+    requery(query) { if (span.requery(query)) { past.load(); durations.load(); } compare.requery(query); },
+    close() { closed = true; for (const part of [past, durations, compare, slos, entry]) part.close(); clearTimeout(timer); },
   };
+}
+
+/** metricsTable has the metrics of a tick. @param {any[]} values */
+function metricsTable(values) {
+  const labels = (/** @type {any} */ m) => (m.labels ? h("small", {}, " ", said(Object.entries(m.labels).map(([k, v]) => `${k}=${v}`).join(" "), 200)) : null);
+  const row = (/** @type {any} */ m) => h("tr", {}, h("td", {}, said(m.name, 120), labels(m)), h("td.num", {}, `${Number(m.value).toLocaleString("en", { maximumFractionDigits: 6 })} `, said(m.unit ?? "", 20)));
+  return h("table.plain", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Metric"), h("th.num", { scope: "col" }, "Value"))), h("tbody", {}, values.slice(0, 200).map(row)));
+}
+
+/** responsible returns the owner and the runbook of a probe, from the labels that messages use. @param {Record<string, string> | undefined} labels */
+function responsible(labels) {
+  const of = (/** @type {string[]} */ ...names) => names.map((name) => (labels && Object.hasOwn(labels, name) ? labels[name] : "")).find(Boolean);
+  const owner = of("owner", "team"), runbook = of("runbook", "runbook_url");
+  return /** @type {[string, any][]} */ ([["Owner", owner && said(owner, 140)], ["Runbook", runbook && webLink(runbook)]]).filter(([, value]) => value);
+}
+
+/** webLink returns a link if a text is a web address, else the text. @param {string} text */
+function webLink(text) {
+  const protocol = URL.canParse(text) ? new URL(text).protocol : "";
+  return ["http:", "https:"].includes(protocol) ? h("a", { href: text, rel: "noreferrer noopener", target: "_blank" }, said(text, 300)) : said(text, 300);
 }
 
 /** detailsOf returns details that prober's own handlers set in an outcome. @param {any} t */

@@ -136,6 +136,7 @@ func (f *fake) route(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}", f.one)
 	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/explain", f.explain)
 	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/history", f.history)
+	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/durations", f.durations)
 }
 
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
@@ -257,6 +258,41 @@ func (f *fake) history(w http.ResponseWriter, r *http.Request) {
 		object{"time": noon.Add(-15*time.Hour - 50*time.Minute).Format(time.RFC3339), "from": "failure", "to": "success"},
 		object{"time": noon.Add(-16 * time.Hour).Format(time.RFC3339), "from": "success", "to": "failure", "reason": "connect_refused", "text": "dial tcp 10.20.0.31:8443: connect: connection refused"},
 	}})
+}
+
+// durations has an hour in which the phases were slow, and one without ticks.
+func (f *fake) durations(w http.ResponseWriter, r *http.Request) {
+	p := f.find(r)
+	if p == nil {
+		w.WriteHeader(http.StatusNotFound)
+		answer(w, object{"message": "there is no such probe"})
+		return
+	}
+	hours := map[string]int{"7d": 7 * 24, "30d": 30 * 24}[r.URL.Query().Get("since")]
+	hours, step := max(hours, 24), 1
+	if hours > 200 {
+		step = 4
+	}
+	seconds := p["last"].(object)["durationSeconds"].(float64)
+	track := func(name string, share float64, seed int) object {
+		var points []object
+		for i := 0; i <= hours; i += step {
+			if i%24 == 11 {
+				continue
+			}
+			slow := 1 + 6*math.Exp(-math.Pow(float64(i%24-7)/1.5, 2)) + 0.4*math.Sin(float64(i)/24*2*math.Pi)
+			base := share * seconds * slow * wave(i, seed)
+			points = append(points, object{"time": noon.Add(time.Duration(i-hours) * time.Hour).Format(time.RFC3339), "ticks": 720 * step, "p50Seconds": base, "p90Seconds": 1.6 * base, "p99Seconds": 3.1 * base})
+		}
+		return object{"name": name, "ticks": 720 * step * len(points), "p50Seconds": share * seconds, "p90Seconds": 2.1 * share * seconds, "p99Seconds": 8 * share * seconds, "points": points}
+	}
+	d := track("", 1, 1)
+	d["since"], d["until"], d["stepSeconds"] = noon.Add(-time.Duration(hours)*time.Hour).Format(time.RFC3339), noon.Format(time.RFC3339), 3600*step
+	d["phases"] = []any{track("dns", 0.03, 2), track("connect", 0.06, 3), track("tls", 0.18, 4), track("first byte", 0.68, 5), track("body", 0.05, 6)}
+	if p["handler"] == "exec" {
+		d["phases"] = []any{}
+	}
+	answer(w, d)
 }
 
 // partsOf returns the uptimes of the last 30 days of the probe with a number.

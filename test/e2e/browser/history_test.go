@@ -324,6 +324,8 @@ func linkOpensTheProbe(t *testing.T, a *agent, link string) {
 		b.wait(changes + ` === "failure unknown absent success failure success unknown"`)
 		b.wait(part + `.innerText.includes("http_status: HTTP probe failed with statuscode: 503")`)
 	}
+	b.wait(durationsOf + `.querySelectorAll("rect.heat-cell").length >= 4`)
+	b.wait(`[...` + durationsOf + `.querySelectorAll(".percentiles tbody th")].map((e) => e.innerText).join() === "whole tick,connect,first byte,body"`)
 	b.eval(fmt.Sprintf(`(%s.scrollIntoView(), true)`, part), new(bool))
 	b.shot("history-real")
 }
@@ -357,6 +359,7 @@ func TestNoHistory(t *testing.T) {
 	b = open(t, a.url("#/probe/targets/steady-127-0-0-1-"+w.webPort()+"/target/readiness"), desktop)
 	b.wait(`document.querySelector(".ticks details")`)
 	b.wait(`!document.querySelector("section[aria-label=History]").checkVisibility()`)
+	b.wait(`!` + durationsOf + `.checkVisibility() && !` + compareOf + `.checkVisibility()`)
 }
 
 // TestRunsOfTicks checks that a tick shows the threshold while its run is below it.

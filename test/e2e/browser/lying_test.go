@@ -43,6 +43,9 @@ func TestInvalidAnswers(t *testing.T) {
 	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/history", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"since":7,"stepSeconds":"x","points":[null,{"time":"2026-01-02T00:00:00Z","success":"many","maxSeconds":"long"},{"time":"2020-01-02T00:00:00Z","failure":{}},{"time":5}],"transitions":[null,{"to":"__proto__","text":{}}]}`)
 	})
+	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/durations", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"since":7,"until":{},"stepSeconds":-1e9,"ticks":1e99,"p50Seconds":{},"points":[null,{"time":"2026-01-02T00:00:00Z","p90Seconds":"long"},{"time":5,"p90Seconds":1e300},{"time":"2020-01-02T00:00:00Z","p90Seconds":0.1}],"phases":[null,{"name":{},"points":"x","ticks":[]},{"name":"__proto__","p99Seconds":1e300}]}`)
+	})
 	mux.HandleFunc("GET /api/v1/{list}", func(w http.ResponseWriter, r *http.Request) {
 		if answer, ok := answers[r.PathValue("list")]; ok {
 			fmt.Fprint(w, answer)
@@ -60,6 +63,7 @@ func TestInvalidAnswers(t *testing.T) {
 		{"#/pod/n/q", `document.querySelector("h1").innerText === "n/q"`}, {"#/targets", `document.querySelector(".space a.open[href]")`},
 		{"#/certificates", `document.querySelector(".certificate")`}, {"#/plugins", `document.querySelector(".card")`}, {"#/events", `document.querySelector(".space a.open[href]")`},
 		{"#/availability", `document.querySelector(".grid.availability .space .line")`}, {"#/probe/n/p/c/liveness", `document.querySelector(".ticks details") && document.querySelector(".changes li")`},
+		{"#/probe/n/p/c/liveness?since=7d&with=n%2Fp%2Fc%2Freadiness", `document.querySelector(".percentiles tr") && document.querySelector(".compared tr")`},
 		{"#/probe/n/shop/endpoint/readiness", `document.querySelectorAll(".checks li").length === 2`},
 	} {
 		b.eval(fmt.Sprintf(`(location.hash = %s, true)`, quote(v.hash)), new(bool))

@@ -27,19 +27,24 @@ func TestPictures(t *testing.T) {
 	for _, p := range []struct {
 		name, hash, ready string
 		look              view
+		top               string // a selector of what is at the top
 	}{
-		{"overview", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{1200, 760, false, false}},
-		{"overview-dark", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{1200, 760, true, false}},
-		{"probe", "#/probe/shop/checkout/app/readiness", `document.querySelector("[data-part=cause] pre") && document.querySelectorAll("svg.chart").length === 2`, view{1200, 860, false, false}},
-		{"probes", "#/probes", `document.querySelectorAll(".space a.open[href]").length > 12 && ![...document.querySelectorAll(".strip .unseen")].some((e) => e.textContent.endsWith("of 1 failed"))`, view{1200, 620, true, false}},
-		{"availability", "#/availability?since=30d", `document.querySelectorAll(".space a.open").length > 12`, view{1200, 620, false, false}},
-		{"phone", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{390, 780, false, true}},
-		{"wall", "#/wall", `document.querySelectorAll(".item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{1600, 900, true, false}},
+		{"overview", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{1200, 760, false, false}, ""},
+		{"overview-dark", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{1200, 760, true, false}, ""},
+		{"probe", "#/probe/shop/checkout/app/readiness", `document.querySelector("[data-part=cause] pre") && document.querySelectorAll("svg.chart").length === 3`, view{1200, 860, false, false}, ""},
+		{"durations", "#/probe/shop/checkout/app/readiness?since=7d&with=targets%2Fsites-api-example-com%2Ftarget%2Freadiness", `document.querySelectorAll("path.duration").length === 2 && document.querySelector("rect.heat-cell")`, view{1200, 900, false, false}, "section[aria-label=Durations]"},
+		{"probes", "#/probes", `document.querySelectorAll(".space a.open[href]").length > 12 && ![...document.querySelectorAll(".strip .unseen")].some((e) => e.textContent.endsWith("of 1 failed"))`, view{1200, 620, true, false}, ""},
+		{"availability", "#/availability?since=30d", `document.querySelectorAll(".space a.open").length > 12`, view{1200, 620, false, false}, ""},
+		{"phone", "#/", `document.querySelectorAll("a.item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{390, 780, false, true}, ""},
+		{"wall", "#/wall", `document.querySelectorAll(".item").length >= 5 && document.querySelector(".foot").innerText.includes("v1.4.0") && document.body.innerText.includes("in quarantine")`, view{1600, 900, true, false}, ""},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			b := open(t, f.server.URL+"/"+p.hash, p.look)
 			b.wait(p.ready)
 			b.wait(`document.querySelector("#link").dataset.link === "live"`)
+			if p.top != "" {
+				b.eval(`(scrollTo(0, document.querySelector("`+p.top+`").getBoundingClientRect().top + scrollY - 60), true)`, new(bool))
+			}
 			picture := shrink(t, b.shot("picture-"+p.name))
 			if len(picture) > maxPicture {
 				t.Errorf("%d bytes, more than %d", len(picture), maxPicture)
