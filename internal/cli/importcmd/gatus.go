@@ -420,7 +420,7 @@ func (c *gatusCheck) proxy(h *httpCheck, text string, at position) {
 	case err != nil || u.Scheme != "http":
 		c.p.noEqual(at, "a proxy must begin with http://")
 	case u.User != nil:
-		h.config = h.config.set("proxyUrl", c.p.secretReference(at, c.name+"-proxy", "the URL of the proxy"))
+		h.config = h.config.set("proxyUrl", c.p.secretReferenceOf(at, c.name+"-proxy", "the URL of the proxy", text))
 	default:
 		h.config = h.config.set("proxyUrl", text)
 	}

@@ -37,9 +37,9 @@ func pushToken(p *plan, at position, name, token string) string {
 	if len(token) < 16 || len(token) > 128 || strings.ContainsFunc(token, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 	}) {
-		what = "a new token of 16 to 128 letters, digits, - and _, which is in the URL /push/TOKEN,"
+		what, token = "a new token of 16 to 128 letters, digits, - and _, which is in the URL /push/TOKEN,", ""
 	}
-	return p.secretFile(at, name+"-token", what)
+	return p.secretFileOf(at, name+"-token", what, token)
 }
 
 // alerting reads the providers.
@@ -148,41 +148,31 @@ func (g *gatus) receiver(kind, name string, a *object) fields {
 	at := a.at("")
 	switch kind {
 	case "slack", "mattermost":
-		a.text("webhook-url")
 		a.ignore("the webhook selects the channel", "channel", "client")
-		return g.p.webhook(at, name, "slack")
+		return g.p.webhook(at, name, "slack", a.text("webhook-url"))
 	case "teams", "teams-workflows":
-		a.text("webhook-url")
-		return g.p.webhook(at, name, "teams")
+		return g.p.webhook(at, name, "teams", a.text("webhook-url"))
 	case "discord":
-		a.text("webhook-url")
-		return g.p.webhook(at, name, "discord")
+		return g.p.webhook(at, name, "discord", a.text("webhook-url"))
 	case "pagerduty":
-		a.text("integration-key")
-		return g.p.pagerDuty(at, name, "")
+		return g.p.pagerDuty(at, name, "", a.text("integration-key"))
 	case "opsgenie":
-		a.text("api-key")
 		a.ignore("messages have a form of their own", "source", "entity-prefix", "alias-prefix", "tags")
-		return g.p.opsgenie(at, name, "")
+		return g.p.opsgenie(at, name, "", a.text("api-key"))
 	case "telegram":
-		a.text("token")
 		a.none("Telegram's own API is used", "api-url")
 		a.none("a message has no topic", "topic-id")
-		return g.p.telegram(at, name, a.text("id"))
+		return g.p.telegram(at, name, a.text("id"), a.text("token"))
 	case "ntfy":
-		a.text("url")
-		a.text("topic")
-		return g.p.ntfy(at, name, a.text("token") != "")
+		return g.p.ntfy(at, name, a.text("url"), a.text("topic"), a.text("token"))
 	case "gotify":
-		a.text("token")
-		return g.p.gotify(at, name, a.text("server-url"))
+		return g.p.gotify(at, name, a.text("server-url"), a.text("token"))
 	case "matrix":
-		a.text("access-token")
 		server := a.text("server-url")
 		if server == "" {
 			server = "https://matrix-client.matrix.org"
 		}
-		return g.p.matrix(at, name, server, a.text("internal-room-id"))
+		return g.p.matrix(at, name, server, a.text("internal-room-id"), a.text("access-token"))
 	case "email":
 		return g.email(name, a)
 	case "custom":
@@ -195,7 +185,7 @@ func (g *gatus) receiver(kind, name string, a *object) fields {
 func (g *gatus) email(name string, a *object) fields {
 	port := a.integer("port", 587)
 	m := &mailer{at: a.at(""), name: name, to: strings.Split(a.text("to"), ","), from: a.text("from"), host: a.text("host"), port: port}
-	m.user, m.password = a.text("username"), a.text("password") != ""
+	m.user, m.password = a.text("username"), a.text("password")
 	if port == 465 {
 		m.tls = "tls"
 	}

@@ -1,6 +1,7 @@
 package importcmd
 
 import (
+	"cmp"
 	"strings"
 )
 
@@ -55,32 +56,24 @@ func (k *kuma) receiver(o, c *object, name string) fields {
 	at, kind := o.at("config"), c.text("type")
 	switch kind {
 	case "slack", "mattermost", "rocket.chat":
-		c.skip("slackwebhookURL", "mattermostWebhookUrl", "rocketwebhookURL")
-		return k.p.webhook(at, name, "slack")
+		return k.p.webhook(at, name, "slack", cmp.Or(c.text("slackwebhookURL"), c.text("mattermostWebhookUrl"), c.text("rocketwebhookURL")))
 	case "teams":
-		c.skip("webhookUrl")
-		return k.p.webhook(at, name, "teams")
+		return k.p.webhook(at, name, "teams", c.text("webhookUrl"))
 	case "discord":
-		c.skip("discordWebhookUrl")
-		return k.p.webhook(at, name, "discord")
+		return k.p.webhook(at, name, "discord", c.text("discordWebhookUrl"))
 	case "telegram":
-		c.skip("telegramBotToken")
-		return k.p.telegram(at, name, c.text("telegramChatID"))
+		return k.p.telegram(at, name, c.text("telegramChatID"), c.text("telegramBotToken"))
 	case "PagerDuty":
-		c.skip("pagerdutyIntegrationKey")
-		return k.p.pagerDuty(at, name, c.text("pagerdutyIntegrationUrl"))
+		return k.p.pagerDuty(at, name, c.text("pagerdutyIntegrationUrl"), c.text("pagerdutyIntegrationKey"))
 	case "Opsgenie":
-		c.skip("opsgenieApiKey")
-		return k.p.opsgenie(at, name, map[bool]string{true: "https://api.eu.opsgenie.com"}[c.text("opsgenieRegion") == "eu"])
+		return k.p.opsgenie(at, name, map[bool]string{true: "https://api.eu.opsgenie.com"}[c.text("opsgenieRegion") == "eu"], c.text("opsgenieApiKey"))
 	case "gotify":
-		c.skip("gotifyapplicationToken")
-		return k.p.gotify(at, name, c.text("gotifyserverurl"))
+		return k.p.gotify(at, name, c.text("gotifyserverurl"), c.text("gotifyapplicationToken"))
 	case "matrix":
-		c.skip("accessToken")
-		return k.p.matrix(at, name, c.text("homeserverUrl"), c.text("internalRoomId"))
+		return k.p.matrix(at, name, c.text("homeserverUrl"), c.text("internalRoomId"), c.text("accessToken"))
 	case "ntfy":
-		c.skip("ntfyserverurl", "ntfytopic", "ntfyAuthenticationMethod")
-		return k.p.ntfy(at, name, c.text("ntfyaccesstoken") != "")
+		c.skip("ntfyAuthenticationMethod")
+		return k.p.ntfy(at, name, c.text("ntfyserverurl"), c.text("ntfytopic"), c.text("ntfyaccesstoken"))
 	case "webhook":
 		return k.hook(at, c, name)
 	case "smtp":
@@ -100,8 +93,8 @@ func (o *object) skip(names ...string) {
 // hook returns a receiver that gets prober's own JSON.
 func (k *kuma) hook(at position, c *object, name string) fields {
 	k.p.differs(at, "the body is prober's own JSON: see docs/alert/message-formats.md")
-	c.skip("webhookURL", "httpMethod")
-	f := fields{{"format", "json"}, {"urlFile", k.p.secretFile(at, name+"-url", "the URL of the webhook")}}
+	c.skip("httpMethod")
+	f := fields{{"format", "json"}, {"urlFile", k.p.secretFileOf(at, name+"-url", "the URL of the webhook", c.text("webhookURL"))}}
 	return hook(k.p.hookHeaders(at, name, f, kumaJSON(c, "webhookAdditionalHeaders").all()))
 }
 
@@ -113,7 +106,7 @@ func (k *kuma) mail(at position, c *object, name string) fields {
 		k.p.differs(at, "the addresses of smtpCC are addresses of to")
 		m.to = append(m.to, strings.Split(cc, ",")...)
 	}
-	m.user, m.password = c.text("smtpUsername"), c.text("smtpPassword") != ""
+	m.user, m.password = c.text("smtpUsername"), c.text("smtpPassword")
 	switch {
 	case c.boolean("smtpSecure", false):
 		m.tls = "tls"

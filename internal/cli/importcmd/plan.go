@@ -17,6 +17,10 @@ import (
 // and valid, and secrets out of the entries.
 type plan struct {
 	withPlugins bool // manifests of Nagios plugins may be written
+	withSecrets bool // files with secrets are written
+
+	values     map[string]string // secrets, by the paths of their files
+	valuesSize int               // their length together, in bytes
 
 	groups      []*group
 	modules     []*module
@@ -57,6 +61,7 @@ const (
 
 func newPlan() *plan {
 	return &plan{
+		values:   make(map[string]string),
 		reported: make(map[kind]int), grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
 		numbers: make(map[string]int), moduleOf: make(map[string]*module), moduleNames: make(map[string]bool), secrets: make(map[string]bool), references: make(map[string]bool), files: make(map[string]bool),
 		credentialNames: make(map[string]bool), windowNames: make(map[string]bool),
@@ -436,9 +441,20 @@ func (p *plan) grant(plugin string, grants ...string) {
 
 // secretFile returns the path of a new file for a secret, and reports what belongs there.
 func (p *plan) secretFile(at position, name, what string) string {
+	return p.secretFileOf(at, name, what, "")
+}
+
+// secretFileOf is like secretFile, for a secret with a value that the command may write; "" if the input does not have
+// it.
+func (p *plan) secretFileOf(at position, name, what, value string) string {
 	name = p.uniqueIn(name, "secret", func(name string) bool { return p.files[name] })
 	p.files[name] = true
 	path := secretsFolder + "/" + name
+	if p.withSecrets && value != "" && !strings.Contains(value, "$") && p.valuesSize+len(value) <= maxSize {
+		p.values[path], p.valuesSize = value, p.valuesSize+len(value)
+		p.report(secret, at, "%s is written to %s", strings.TrimSuffix(what, ","), path)
+		return path
+	}
 	p.report(secret, at, "write %s to %s, mode 0600", what, path)
 	return path
 }
@@ -448,8 +464,13 @@ const secretsFolder = "secrets"
 
 // secretReference is like secretFile, but returns a reference for the config of a plugin.
 func (p *plan) secretReference(at position, name, what string) string {
+	return p.secretReferenceOf(at, name, what, "")
+}
+
+// secretReferenceOf is like secretFileOf, but returns a reference.
+func (p *plan) secretReferenceOf(at position, name, what, value string) string {
 	p.secrets["file:"+secretsFolder+"/*"] = true
-	return p.referTo("file:" + p.secretFile(at, name, what))
+	return p.referTo("file:" + p.secretFileOf(at, name, what, value))
 }
 
 // fileReference returns a reference to an existing file of the user.

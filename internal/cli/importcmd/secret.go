@@ -285,5 +285,5 @@ func (g *guard) text(key, text string) string {
 	if key == "body" {
 		what = "the body of the request"
 	}
-	return g.p.secretReference(g.at, g.name+"-"+key, what)
+	return g.p.secretReferenceOf(g.at, g.name+"-"+key, what, text)
 }

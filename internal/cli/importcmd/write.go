@@ -3,6 +3,7 @@ package importcmd
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -90,7 +91,11 @@ func (p *plan) sections(every bool) []*section {
 	}
 	p.acyclic()
 	for _, g := range p.groups {
-		targets.add(&g.entry, g.fields())
+		f := g.fields()
+		if every {
+			f = withoutFiles(f)
+		}
+		targets.add(&g.entry, f)
 	}
 	if every {
 		p.targetModules(targets)
@@ -121,6 +126,24 @@ func (p *plan) targetModules(targets *section) {
 			targets.add(&entry{at: m.at}, fields{{"name", p.unique("check", "check")}, {"module", m.name}, {"static", []string{"127.0.0.1:1"}}})
 		}
 	}
+}
+
+// withoutFiles returns the fields of a group with patterns in place of the paths of lists, which need not exist where
+// the configuration is imported.
+func withoutFiles(f fields) fields {
+	f = slices.Clone(f)
+	for i, x := range f {
+		paths, _ := x.value.([]string)
+		if x.key != "file" {
+			continue
+		}
+		paths = slices.Clone(paths)
+		for j, path := range paths {
+			paths[j] = filepath.Join(filepath.Dir(path), "*"+filepath.Base(path))
+		}
+		f[i].value = paths
+	}
+	return f
 }
 
 func (g *group) fields() fields {
