@@ -133,16 +133,22 @@ func (a *Agent) routes() []route {
 	for _, path := range []string{access.PushPath + "{token}", access.PushPath + "{token}/{what}"} {
 		all = append(all, route{"GET " + path, byToken}, route{"POST " + path, byToken})
 	}
+	all = append(all, a.healthRoutes()...)
+	if a.cfg.Profiling {
+		all = append(all,
+			route{"GET /debug/pprof/", pprof.Index}, route{"GET /debug/pprof/cmdline", pprof.Cmdline}, route{"GET /debug/pprof/profile", pprof.Profile},
+			route{"GET /debug/pprof/symbol", pprof.Symbol}, route{"GET /debug/pprof/trace", pprof.Trace})
+	}
+	return all
+}
+
+// healthRoutes returns the routes of the agent's own health.
+func (a *Agent) healthRoutes() (all []route) {
 	for _, path := range livePaths {
 		all = append(all, route{"GET " + path, health(path, a.live)})
 	}
 	for _, path := range readyPaths {
 		all = append(all, route{"GET " + path, health(path, a.ready)})
-	}
-	if a.cfg.Profiling {
-		all = append(all,
-			route{"GET /debug/pprof/", pprof.Index}, route{"GET /debug/pprof/cmdline", pprof.Cmdline}, route{"GET /debug/pprof/profile", pprof.Profile},
-			route{"GET /debug/pprof/symbol", pprof.Symbol}, route{"GET /debug/pprof/trace", pprof.Trace})
 	}
 	return all
 }
