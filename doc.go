@@ -54,6 +54,7 @@
 //     webhooks, commands and mail; agent/notify/format has their messages. agent/history: states and
 //     minutes on disk, for reports. agent/page: the status page.
 //     agent/incidents: groups failing probes by what they share.
+//     agent/certs: certificates that servers show to probes; internal/handshake brings them there.
 //     agent/depend: tells a target that is down from one whose dependency or network is down.
 //     agent/otlp: metrics and traces for a collector of OpenTelemetry.
 //     agent/client, agent/api: speak to a running agent.

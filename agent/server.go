@@ -116,6 +116,7 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/incidents", lists.Limit(a.serveIncidents)},
 		{"GET /api/v1/incidents/{id}", a.serveIncident},
 		{"POST /api/v1/incidents/{id}/notes", a.serveNote},
+		{"GET /api/v1/certificates", lists.Limit(a.serveCertificates)},
 		{"GET /api/v1/targets", lists.Limit(a.serveTargets)},
 		{"GET /api/v1/events", lists.Limit(a.serveEvents)},
 		{"GET /api/v1/stream", a.serveStream()},
@@ -163,6 +164,7 @@ GET  /api/v1/report               uptime and incidents of probes, with --state-d
 GET  /api/v1/changes              changes of the states of probes, with --state-dir; ?since= until= namespace= pod= container= kind=
 GET  /api/v1/incidents            failing probes, grouped by what they share, with /ID for one; ?namespace= state= parts=
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
+GET  /api/v1/certificates         certificates that servers show to probes, the first to end first; ?namespace= pod= container= kind= probes=
 GET  /api/v1/endpoints            endpoints of prober.yaml with their checks, and pushes; ?namespace= name= type= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
                                   lists take ?limit= continue=, as the Kubernetes API does

@@ -23,6 +23,7 @@ var packages = map[string]struct {
 }{
 	"probe":                      {ours: []string{"internal/suspend"}},
 	"internal/suspend":           {},
+	"internal/handshake":         {},
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe", "internal/certificates"}},
 	"internal/perfdata":          {ours: []string{"probe"}},
@@ -40,10 +41,10 @@ var packages = map[string]struct {
 	"core/internal/seam": {},
 	"core/worker":        {ours: []string{"probe", "core/internal/seam", "core/results", "internal/explain"}},
 	"core/internal/engine": {
-		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain", "internal/suspend"},
+		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain", "internal/handshake", "internal/suspend"},
 	},
 	"core/endpoint": {ours: []string{"probe", "core/group", "core/internal/seam", "core/results", "core/states", "core/worker", "internal/clip"}},
-	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
+	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip", "internal/explain"}},
 	"core/group":    {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {
 		ours:   []string{"probe", "internal/clip", "internal/nearest", "internal/redact"},
@@ -65,13 +66,13 @@ var packages = map[string]struct {
 	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
 	"handlers/builtin/execprobe":        {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain", "internal/procgroup"}},
-	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*", "internal/explain", "internal/httpget"}, others: []string{"golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
+	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*", "internal/certificates", "internal/explain", "internal/httpget"}, others: []string{"golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
 	"handlers/builtin/tcpprobe":         {ours: []string{"probe", "handlers/builtin/internal/*"}},
 	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*"}, others: []string{"golang.org/x/net/http2/hpack", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	"handlers/builtin/internal/http2":   {others: []string{"golang.org/x/net/http2/hpack"}},
 	"handlers/builtin/internal/action":  {},
 	"handlers/builtin/internal/rig":     {ours: []string{"probe", "plugin"}, others: []string{"google.golang.org/grpc"}}, // for tests
-	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "handlers/netns", "internal/explain"}},
+	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "handlers/netns", "internal/certificates", "internal/explain"}},
 	"plugin": {
 		ours: []string{"probe", "internal/abi", "internal/filestamp", "internal/joined", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
 	},
@@ -160,7 +161,7 @@ var packages = map[string]struct {
 	"internal/address":      {others: []string{"k8s.io/apimachinery"}},
 	"internal/filestamp":    {},
 	"internal/endless":      {},
-	"internal/certificates": {ours: []string{"internal/clip"}},
+	"internal/certificates": {ours: []string{"internal/clip", "internal/handshake"}},
 	"internal/clip":         {},
 	"internal/pace":         {},
 	"internal/outbound":     {ours: []string{"internal/regular"}},
@@ -226,6 +227,7 @@ var packages = map[string]struct {
 	"agent/page":   {ours: []string{"agent/reply", "docs"}},
 	"agent/reply":  {ours: []string{"agent/api"}},
 	"agent/pauses": {ours: []string{"agent/api", "config", "core/manager", "core/worker", "internal/statefile", "probe"}},
+	"agent/certs":  {ours: []string{"agent/api", "core/worker", "internal/certificates", "internal/clip", "probe"}},
 	"agent/maintenance": {
 		ours:   []string{"agent/api", "agent/pauses", "config", "core/manager", "core/worker", "internal/statefile", "internal/window", "plugin"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
@@ -260,7 +262,7 @@ var packages = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/depend", "agent/endpoints", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/incidents", "agent/logs", "agent/maintenance", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/push", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "pods/targets", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/marked", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/certs", "agent/depend", "agent/endpoints", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/incidents", "agent/logs", "agent/maintenance", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/push", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "pods/targets", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/marked", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

@@ -122,6 +122,15 @@ var operations = []operation{
 		body: api.NoteRequest{}, answer: api.IncidentStatus{}, codes: []int{400, 404, 409},
 	},
 	{
+		method: "get", path: "/api/v1/certificates", id: "listCertificates", tag: "state",
+		summary: "List the certificates that servers show in TLS handshakes of probes. The first one to end comes first.",
+		query: []parameter{
+			namespace, pod, container, {name: "kind", about: "Only of probes of this kind.", values: kinds},
+			{name: "probes", about: "The maximum number of probes of each certificate; all by default.", kind: "integer"}, limit, goOn,
+		},
+		answer: api.CertificateList{}, codes: []int{400, 503},
+	},
+	{
 		method: "get", path: "/api/v1/targets", id: "listTargets", tag: "state", summary: "List the targets of prober.yaml, also those that are dropped or gone.",
 		query: []parameter{
 			{name: "group", about: "Only of this group."}, namespace, pod, {name: "state", about: "Only in this state.", values: []string{"probed", "dropped", "gone"}}, limit, goOn,

@@ -90,7 +90,7 @@ func (k *cloudCheck) httpOptions(h *httpCheck, o *object) {
 	} else if proxy != "" {
 		k.p.noEqual(o.at("proxy_url"), "a proxy must begin with http://, and its password belongs into a reference")
 	}
-	o.none("there is no such login", "oauth_config")
+	o.none("write oauth2 of the plugin httpcheck by hand, or bearerToken with a reference", "oauth_config")
 	o.none("the probe has no such option", "body_file", "resolve_first", "keep_alive", "export_response_as_metrics", "requests_per_probe", "requests_interval_msec", "proxy_connect_header", "latency_breakdown")
 	o.ignore("it does not change what is probed", "max_idle_conns", "interval_between_targets_msec")
 	o.rest()

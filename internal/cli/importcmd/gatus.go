@@ -377,7 +377,8 @@ func (c *gatusCheck) http(address string, client *object) bool {
 	if proxy := client.text("proxy-url"); proxy != "" {
 		c.proxy(h, proxy, client.at("proxy-url"))
 	}
-	client.none("there is no such login", "oauth2", "identity-aware-proxy-config")
+	c.oauth2(h, client.object("oauth2"))
+	client.none("there is no such login", "identity-aware-proxy-config")
 	client.none("prober uses the name servers of the host", "dns-resolver")
 	client.none("there are no tunnels", "tunnel")
 	if network := client.text("network"); network == "ip4" || network == "ip6" {
@@ -390,6 +391,18 @@ func (c *gatusCheck) http(address string, client *object) bool {
 	c.set(action, target)
 	c.done("[CONNECTED]")
 	return true
+}
+
+func (c *gatusCheck) oauth2(h *httpCheck, o *object) {
+	if !o.isSet() {
+		return
+	}
+	h.oauth = &oauthLogin{at: o.at("token-url"), secretAt: o.at("client-secret"), tokenURL: o.text("token-url")}
+	h.oauth.id, h.oauth.secret = c.expand(o.at("client-id"), o.text("client-id")), c.expand(o.at("client-secret"), o.text("client-secret"))
+	for _, n := range o.items("scopes") {
+		h.oauth.scopes = append(h.oauth.scopes, n.Value)
+	}
+	o.rest()
 }
 
 func (c *gatusCheck) clientTLS(h *httpCheck, o *object) {

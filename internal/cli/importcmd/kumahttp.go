@@ -84,6 +84,12 @@ func (m *kumaMonitor) login(h *httpCheck) {
 			f = f.set("ca", m.p.secretFileOf(o.at("tlsCa"), h.name+"-ca", "the authorities to trust", o.text("tlsCa")))
 		}
 		h.config = h.config.set("credentials", m.p.addCredentials(o.at("authMethod"), m.name, "httpcheck", f))
+	case "oauth2-cc":
+		h.oauth = &oauthLogin{
+			at: o.at("oauth_token_url"), tokenURL: o.text("oauth_token_url"),
+			secretAt: o.at("oauth_client_secret"), id: o.text("oauth_client_id"), secret: o.text("oauth_client_secret"),
+			scopes: strings.Fields(o.text("oauth_scopes")), audience: o.text("oauth_audience"), inBody: o.text("oauth_auth_method") == "client_secret_post",
+		}
 	default:
 		m.p.noEqual(o.at("authMethod"), "there is no login by %.20q", method)
 		for name := range strings.FieldsSeq("basic_auth_user basic_auth_pass oauth_client_id oauth_client_secret oauth_token_url oauth_scopes oauth_audience oauth_auth_method authWorkstation authDomain") {

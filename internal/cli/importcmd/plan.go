@@ -427,7 +427,16 @@ func (p *plan) addCredentials(at position, name, plugin string, f fields) string
 
 // follow lets a plugin follow redirects to any host.
 func (p *plan) follow(plugin string) {
-	p.grants[plugin] = []string{"http://*:*", "https://*:*"}
+	p.grant(plugin, "http://*:*", "https://*:*")
+}
+
+// grant adds grants of a plugin.
+func (p *plan) grant(plugin string, grants ...string) {
+	for _, g := range grants {
+		if !slices.Contains(p.grants[plugin], g) {
+			p.grants[plugin] = append(p.grants[plugin], g)
+		}
+	}
 }
 
 // secretFile returns the path of a new file for a secret, and reports what belongs there.
