@@ -31,6 +31,7 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/push"
 	"github.com/daeace23/prober/agent/secrets"
+	"github.com/daeace23/prober/agent/slo"
 	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/config"
@@ -153,6 +154,7 @@ type Agent struct {
 	pauses       *pauses.Table
 	maintenance  *maintenance.Table
 	certs        *certs.Board
+	slos         *slo.Tracker
 	exporter     *otlp.Exporter
 	states       *states.Tracker
 	notifier     *notify.Notifier
@@ -245,6 +247,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	})
 	a.notifier = notify.New(a.notifications())
 	a.openMaintenance()
+	observers, readers := a.openHistory()
 	if err = a.loadAndCheck(ctx, handlers); err != nil {
 		return err
 	}
@@ -258,7 +261,6 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.noteReload((*progress).ofPlugins, false, away)
 	}
 	a.setNetworks()
-	observers, readers := a.openHistory()
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
@@ -266,7 +268,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	a.states = states.New(append(readers, a.notifier, a.endpoints, a.incidents)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
-	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, a.certs, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history comes before the maintenance
+	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, a.certs, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history and the SLOs come before the maintenance
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source.Status, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
 		Observers: observers, RestartGrace: a.source.RestartGrace,
@@ -313,21 +315,25 @@ func (a *Agent) notifications() notify.Config {
 	return c
 }
 
-// openHistory creates the history if there is a state directory, and returns it as an observer and a reader.
+// openHistory creates the SLOs, and the history if there is a state directory. It returns them as observers and
+// readers.
 func (a *Agent) openHistory() (observers []worker.Observer, readers []states.Reader) {
 	if a.cfg.StateDir == "" {
-		return nil, nil
+		a.openSLOs()
+		return []worker.Observer{a.slos}, []states.Reader{a.slos}
 	}
 	a.history = history.New(history.Config{
 		StateDir: a.cfg.StateDir, Budget: a.cfg.HistoryBudget, Retention: a.cfg.HistoryRetention, Log: a.log,
 	})
-	return []worker.Observer{a.history}, []states.Reader{a.history}
+	a.openSLOs()
+	return []worker.Observer{a.history, a.slos}, []states.Reader{a.history, a.slos}
 }
 
-// registerHistory registers the metrics of the history.
+// registerHistory registers the metrics of the SLOs and the history.
 func (a *Agent) registerHistory() error {
-	if a.history == nil {
-		return nil
+	err := agentmetrics.RegisterSLOs(a.registry, a.slos.Counts)
+	if a.history == nil || err != nil {
+		return err
 	}
 	return agentmetrics.RegisterHistory(a.registry, agentmetrics.HistoryCounts{Bytes: a.history.Bytes, Errors: a.history.Errors, Dropped: a.history.Dropped})
 }
@@ -355,6 +361,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.incidents.Run(follow) })
 	watching.Go(func() { a.incidents.Save(follow) })
 	watching.Go(func() { a.pushes.Run(follow) })
+	watching.Go(func() { a.slos.Run(follow) })
 	if a.history != nil {
 		watching.Go(func() { a.history.Run(follow) })
 	}
@@ -383,6 +390,7 @@ func (a *Agent) end(cause error) error {
 	a.pauses.Close() // keeps the file as it is
 	a.maintenance.Close()
 	a.incidents.Close()
+	a.slos.End()
 	if a.history != nil {
 		a.history.End()
 	}

@@ -91,8 +91,6 @@ func (a *Agent) shares(slots int, wait time.Duration, full string) *access.Share
 // routes returns all routes of the agent. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
 	lists := a.shares(maxLists, listWait, "too many lists are being read")
-	slow := a.shares(maxReports, listWait, "too many reports are being read")
-	history := &reports.Server{Store: a.history, Target: a.targetOf}
 	pushes := a.shares(maxPushes, slotWait, "too many reports are being stored")
 	byToken := pushes.Limit(a.pushes.ServeToken)
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
@@ -106,9 +104,6 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/probes", lists.Limit(a.serveProbes)},
 		{"GET " + oneProbe, a.serveProbe},
 		{"GET " + oneProbe + "/explain", a.serveExplain},
-		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
-		{"GET /api/v1/report", slow.Limit(history.Report)},
-		{"GET /api/v1/changes", slow.Limit(history.Changes)},
 		{"POST " + oneProbe + "/{action}", a.serveAction},
 		{"POST /api/v1/push", pushes.Limit(a.pushes.ServeLines)},
 		{"POST /api/v1/push/{name}", pushes.Limit(a.pushes.ServeName)},
@@ -134,6 +129,7 @@ func (a *Agent) routes() []route {
 		}).ServeHTTP)},
 		{"GET /metrics", a.shares(maxMetrics, slotWait, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
 	}
+	all = append(all, a.pastRoutes(oneProbe)...)
 	for _, path := range []string{access.PushPath + "{token}", access.PushPath + "{token}/{what}"} {
 		all = append(all, route{"GET " + path, byToken}, route{"POST " + path, byToken})
 	}
@@ -151,6 +147,18 @@ func (a *Agent) routes() []route {
 	return all
 }
 
+// pastRoutes returns the routes of the history and of SLOs. oneProbe is the path of a probe.
+func (a *Agent) pastRoutes(oneProbe string) []route {
+	slow := a.shares(maxReports, listWait, "too many reports are being read")
+	history := &reports.Server{Store: a.history, Target: a.targetOf}
+	return []route{
+		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
+		{"GET /api/v1/report", slow.Limit(history.Report)},
+		{"GET /api/v1/changes", slow.Limit(history.Changes)},
+		{"GET /api/v1/slos", a.serveSLOs},
+	}
+}
+
 // index is the response of /api/v1/, and of / to clients other than browsers.
 const index = `prober
 
@@ -162,6 +170,7 @@ GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   the reason for its re
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/changes              changes of the states of probes, with --state-dir; ?since= until= namespace= pod= container= kind=
+GET  /api/v1/slos                 SLOs of prober.yaml: error budgets and burn rates; ?namespace= pod= container= kind=
 GET  /api/v1/incidents            failing probes, grouped by what they share, with /ID for one; ?namespace= state= parts=
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
 GET  /api/v1/certificates         certificates that servers show to probes, the first to end first; ?namespace= pod= container= kind= probes=

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/daeace23/prober/agent/api"
 )
@@ -43,39 +42,24 @@ func (c *Client) Report(ctx context.Context, f ReportFilter) (report api.Report,
 	return report, err
 }
 
-// ReportEach calls each for the availability of every probe, and returns the report without its items. The report
-// may be larger than the one of Report, as its items are not held. It has no timeout.
-func (c *Client) ReportEach(ctx context.Context, f ReportFilter, each func(*api.ReportItem) error) (head api.Report, err error) {
-	err = readEach(ctx, c, "report", f.query(), span{&head.Since, &head.Until}, each)
-	return head, err
-}
-
 // Changes calls each for every change of the state of a probe. It returns the list without its items; f.Incidents
 // has no effect. It has no timeout, as the agent reads its history.
 func (c *Client) Changes(ctx context.Context, f ReportFilter, each func(*api.StateChange) error) (head api.StateChanges, err error) {
 	query := f.query()
 	query.Del("incidents")
-	err = readEach(ctx, c, "changes", query, span{&head.Since, &head.Until}, each)
-	return head, err
-}
-
-// span is where the times of a list are stored.
-type span struct{ since, until *time.Time }
-
-// readEach requests the list called name, and calls each for its items without holding all of them.
-func readEach[T any](ctx context.Context, c *Client, name string, query url.Values, times span, each func(*T) error) error {
-	res, err := c.send(ctx, http.MethodGet, query, "api", "v1", name)
+	res, err := c.send(ctx, http.MethodGet, query, "api", "v1", "changes")
 	if err != nil {
-		return err
+		return head, err
 	}
 	defer res.Body.Close()
-	if err := readList(json.NewDecoder(res.Body), times, each); err != nil {
-		return c.unanswered(ctx, err)
+	if err := readChanges(json.NewDecoder(res.Body), &head, each); err != nil {
+		return head, c.unanswered(ctx, err)
 	}
-	return nil
+	return head, nil
 }
 
-func readList[T any](d *json.Decoder, times span, each func(*T) error) error {
+// readChanges reads an [api.StateChanges] without holding all of its items.
+func readChanges(d *json.Decoder, head *api.StateChanges, each func(*api.StateChange) error) error {
 	if err := delimiter(d, '{'); err != nil {
 		return err
 	}
@@ -84,9 +68,9 @@ func readList[T any](d *json.Decoder, times span, each func(*T) error) error {
 		switch {
 		case err != nil:
 		case name == "since":
-			err = d.Decode(times.since)
+			err = d.Decode(&head.Since)
 		case name == "until":
-			err = d.Decode(times.until)
+			err = d.Decode(&head.Until)
 		case name == "items":
 			err = readItems(d, each)
 		default:
@@ -99,16 +83,16 @@ func readList[T any](d *json.Decoder, times span, each func(*T) error) error {
 	return delimiter(d, '}')
 }
 
-func readItems[T any](d *json.Decoder, each func(*T) error) error {
+func readItems(d *json.Decoder, each func(*api.StateChange) error) error {
 	if err := delimiter(d, '['); err != nil {
 		return err
 	}
 	for d.More() {
-		item := new(T)
-		if err := d.Decode(item); err != nil {
+		c := new(api.StateChange)
+		if err := d.Decode(c); err != nil {
 			return err
 		}
-		if err := each(item); err != nil {
+		if err := each(c); err != nil {
 			return err
 		}
 	}
@@ -136,4 +120,11 @@ func (c *Client) ReportCSV(ctx context.Context, f ReportFilter, to io.Writer) er
 		return c.unanswered(ctx, err)
 	}
 	return nil
+}
+
+// History returns the history of a probe since a duration before now or a time. It has no timeout, as the agent
+// reads its history.
+func (c *Client) History(ctx context.Context, namespace, pod, container, kind, since string) (h api.ProbeHistory, err error) {
+	err = c.request(ctx, http.MethodGet, url.Values{"since": {since}}, &h, "api", "v1", "probes", namespace, pod, container, kind, "history")
+	return h, err
 }

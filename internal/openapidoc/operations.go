@@ -226,6 +226,15 @@ var operations = []operation{
 		summary: "Send a test message to a receiver, and show its answer.", answer: api.NotificationTest{}, codes: []int{404, 502},
 	},
 	{
+		method: "get", path: "/api/v1/slos", id: "listSLOs", tag: "state",
+		summary: "List the SLOs of prober.yaml, or of one probe: their error budgets and burn rates.",
+		query: []parameter{
+			{name: "namespace", about: "Only SLOs that select one probe: its namespace."}, {name: "pod", about: "Its pod."},
+			{name: "container", about: "Its container."}, {name: "kind", about: "Its kind.", values: kinds},
+		},
+		answer: api.SLOList{}, codes: []int{400},
+	},
+	{
 		method: "get", path: "/api/v1/maintenance", id: "listMaintenance", tag: "state",
 		summary: "List the maintenance windows.", answer: api.MaintenanceList{}, codes: []int{400},
 	},

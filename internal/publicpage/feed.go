@@ -50,18 +50,19 @@ func (r *renderer) feed() ([]byte, error) {
 	}
 	updated := p.Since
 	for _, n := range r.incidents[:min(len(r.incidents), maxFeed)] {
-		at := n.start
-		if !n.end.IsZero() {
-			at = n.end
+		changed := n.start()
+		for _, at := range []time.Time{n.end(), lastNote(n)} {
+			if at.After(changed) {
+				changed = at
+			}
 		}
-		if at.After(updated) {
-			updated = at
+		if changed.After(updated) {
+			updated = changed
 		}
-		v := r.incidentView(n)
-		text := fmt.Sprintf("%s, %s: %s", v.Times(), v.Lasted, strings.Join(v.lines(), "; "))
+		v := n.view(p.Until)
 		f.Entries = append(f.Entries, atomEntry{
-			ID: urn(p.URL, p.Title, n.group, n.start.UTC().Format(time.RFC3339Nano)), Title: v.Title,
-			Published: rfc3339(n.start), Updated: rfc3339(at), Link: atomLink{Href: p.URL + indexFile + "#incidents"}, Content: text,
+			ID: urn(p.URL, p.Title, n.ID, rfc3339(n.start())), Title: v.Title, Published: rfc3339(n.start()), Updated: rfc3339(changed),
+			Link: atomLink{Href: p.URL + indexFile + "#incidents"}, Content: strings.Join(v.lines(), "\n"),
 		})
 	}
 	f.Updated = rfc3339(updated)
@@ -71,6 +72,14 @@ func (r *renderer) feed() ([]byte, error) {
 	err := e.Encode(&f)
 	b.WriteByte('\n')
 	return b.Bytes(), err
+}
+
+// lastNote returns the time of the newest note; zero if there is none.
+func lastNote(n *Incident) time.Time {
+	if len(n.Notes) == 0 {
+		return time.Time{}
+	}
+	return n.Notes[len(n.Notes)-1].Time
 }
 
 // urn returns the same identifier for the same parts.

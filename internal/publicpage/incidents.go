@@ -2,114 +2,155 @@ package publicpage
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/daeace23/prober/agent/api"
-	"github.com/daeace23/prober/agent/incidents"
+	"github.com/daeace23/prober/agent/notify/format"
 )
 
-// Limits of the failures. Each probe has a share, so that one that flaps does not hide the others.
-const (
-	Lately       = 21 * 24 * time.Hour // how long failures are published after their end
-	MaxOfProbe   = 20                  // failures of a probe
-	maxIncidents = 200                 // incidents on the page
-	maxNames     = 10                  // names of an incident or a maintenance window
-	maxFeed      = 50                  // incidents in the feed
-)
+// Lately is how long incidents are published after their end.
+const Lately = 21 * 24 * time.Hour
 
-// Failures are the failures of the last weeks. The zero value has none.
-type Failures struct {
-	all  []failure
-	more bool // there are others, beyond the limits
+// Incident is probes that began to fail together.
+type Incident struct {
+	ID    string // is stable
+	Cause string // "" if it is not published
+	Parts []Part // the published probes, at least one
+	Notes []Note // the oldest first
 }
 
-// failure is a time in which a probe failed.
-type failure struct {
-	probe      *Probe // only its name and its group
-	start, end time.Time
-	seconds    float64
-	cause      string
-	earlier    bool // it began before the history
+// Part is a probe of an incident.
+type Part struct {
+	Name  string // of the probe
+	Since time.Time
+	Until time.Time // zero while it fails
+	Cause string    // "" if it is not published
 }
 
-// Add adds the failures of a probe, the newest first, which ended at most [Lately] before until. A failure that
-// began at since may have begun before. The texts are published only if causes is set.
-func (f *Failures) Add(name, group string, of []api.Incident, since, until time.Time, causes bool) {
-	p := &Probe{Name: name, Group: group}
-	for i := range of {
-		n := &of[i]
-		if !n.End.IsZero() && until.Sub(n.End) > Lately {
-			break
+// Note is what a person has written about an incident.
+type Note struct {
+	Time time.Time
+	Text string
+}
+
+// start returns when the first part began.
+func (n *Incident) start() time.Time {
+	return slices.MinFunc(n.Parts, func(a, b Part) int { return a.Since.Compare(b.Since) }).Since
+}
+
+// end returns when the last part ended; zero if one fails.
+func (n *Incident) end() (end time.Time) {
+	for i := range n.Parts {
+		until := n.Parts[i].Until
+		if until.IsZero() {
+			return time.Time{}
 		}
-		if i >= MaxOfProbe {
-			f.more = true
-			break
+		if until.After(end) {
+			end = until
 		}
-		next := failure{probe: p, start: n.Start, end: n.End, seconds: n.DurationSeconds, earlier: !n.Start.After(since)}
-		if causes {
-			next.cause = cmp.Or(n.Text, n.Reason)
-		}
-		f.all = append(f.all, next)
 	}
+	return end
 }
 
-// incident is failures of a group that begin together.
-type incident struct {
-	group      string
-	start, end time.Time // end is zero if a failure continues
-	earlier    bool
-	parts      []part // in the order of their begins
-}
-
-// part is a probe of an incident.
-type part struct {
-	name    string
-	seconds float64
-	times   int
-	ended   bool
-	cause   string // of its first failure
-}
-
-// incidents returns the incidents, the newest first, and whether there are more failures.
-func (f *Failures) incidents() (all []*incident, more bool) {
-	slices.SortFunc(f.all, func(a, b failure) int {
-		return cmp.Or(cmp.Compare(a.probe.Group, b.probe.Group), a.start.Compare(b.start), cmp.Compare(a.probe.Name, b.probe.Name))
+// incidents returns the incidents that are not too old: first those that continue, then the newest.
+func (p *Page) incidents() (all []*Incident) {
+	for i := range p.Incidents {
+		n := &p.Incidents[i]
+		if end := n.end(); end.IsZero() || p.Until.Sub(end) <= Lately {
+			all = append(all, n)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Incident) int {
+		return cmp.Or(fromBool(b.end().IsZero())-fromBool(a.end().IsZero()), b.start().Compare(a.start()), strings.Compare(a.ID, b.ID))
 	})
-	var last *incident
-	var begun time.Time // begin of the newest failure of last
-	for i := range f.all {
-		n := &f.all[i]
-		if last == nil || last.group != n.probe.Group || n.start.Sub(begun) > incidents.Gap || n.start.Sub(last.start) > incidents.Spread {
-			last = &incident{group: n.probe.Group, start: n.start, end: n.end, earlier: n.earlier}
-			all = append(all, last)
+	return all
+}
+
+// incidentView is an incident.
+type incidentView struct {
+	Title, Cause, Lasted string
+	Open                 bool
+	Start, End           moment
+	Parts                []partView
+	More                 int
+	Notes                []noteView
+}
+
+// partView is a probe of an incident.
+type partView struct{ Name, Text, Cause string }
+
+// noteView is a note.
+type noteView struct {
+	Time moment
+	Text string
+}
+
+// view returns what the page shows of n at a time.
+func (n *Incident) view(now time.Time) incidentView {
+	start, end := n.start(), n.end()
+	v := incidentView{Cause: clean(n.Cause, maxText), Open: end.IsZero(), Start: moment{start}, End: moment{end}, More: max(len(n.Parts)-maxNames, 0)}
+	if v.Open {
+		end = now
+	}
+	v.Lasted = format.Span(max(end.Sub(start), 0))
+	var names []string
+	for _, p := range n.Parts[:min(len(n.Parts), maxNames)] {
+		text := "fails"
+		if !p.Until.IsZero() {
+			text = "recovered after " + format.Span(max(p.Until.Sub(p.Since), 0))
 		}
-		begun = n.start
-		last.add(n)
+		names = append(names, clean(p.Name, maxName))
+		v.Parts = append(v.Parts, partView{clean(p.Name, maxName), text, clean(p.Cause, maxText)})
 	}
-	slices.SortFunc(all, func(a, b *incident) int { return cmp.Or(b.start.Compare(a.start), cmp.Compare(a.group, b.group)) })
-	return all[:min(len(all), maxIncidents)], f.more || len(all) > maxIncidents
+	for _, note := range n.Notes {
+		v.Notes = append(v.Notes, noteView{moment{note.Time}, clean(note.Text, maxNote)})
+	}
+	v.Title = namesText(names, len(n.Parts))
+	switch {
+	case !v.Open:
+		v.Title += " failed"
+	case len(n.Parts) == 1:
+		v.Title += " fails"
+	default:
+		v.Title += " fail"
+	}
+	return v
 }
 
-func (n *incident) add(f *failure) {
-	if f.end.IsZero() || n.end.IsZero() {
-		n.end = time.Time{}
-	} else if f.end.After(n.end) {
-		n.end = f.end
+// namesText returns the first names of count.
+func namesText(names []string, count int) string {
+	const most = 3
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if more := count - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	i := slices.IndexFunc(n.parts, func(p part) bool { return p.name == f.probe.Name })
-	if i < 0 {
-		i = len(n.parts)
-		n.parts = append(n.parts, part{name: f.probe.Name, cause: f.cause})
-	}
-	p := &n.parts[i]
-	p.seconds, p.times, p.ended = p.seconds+f.seconds, p.times+1, !f.end.IsZero()
+	return text
 }
 
-// lasted returns the duration of the incident until now.
-func (n *incident) lasted(now time.Time) time.Duration {
-	if n.end.IsZero() {
-		return now.Sub(n.start)
+// lines returns the incident as lines of text.
+func (v *incidentView) lines() (all []string) {
+	times := "from " + v.Start.Text() + " to " + v.End.Text()
+	if v.Open {
+		times = "from " + v.Start.Text() + ", continues"
 	}
-	return n.end.Sub(n.start)
+	all = append(all, times+": "+v.Lasted)
+	if v.Cause != "" {
+		all = append(all, v.Cause)
+	}
+	for _, p := range v.Parts {
+		text := p.Name + " " + p.Text
+		if p.Cause != "" {
+			text += ": " + p.Cause
+		}
+		all = append(all, text)
+	}
+	if v.More > 0 {
+		all = append(all, fmt.Sprintf("and %d more", v.More))
+	}
+	for _, note := range v.Notes {
+		all = append(all, note.Time.Text()+": "+note.Text)
+	}
+	return all
 }

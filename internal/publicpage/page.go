@@ -19,6 +19,10 @@ const Days = 90
 const (
 	maxName = 100 // characters of a name, a group or a title
 	maxText = 200 // characters of a cause, a target or a reason
+	maxNote = 256 // characters of a note
+
+	maxNames = 10 // names of an incident or a maintenance window
+	maxFeed  = 50 // incidents in the feed
 )
 
 // Page is what is published. Its texts may have any characters.
@@ -31,12 +35,11 @@ type Page struct {
 	Since    time.Time // begin of the history
 	Until    time.Time // end of the data
 	// Stale means that the agent did not answer for the export, so that the data is from an earlier one.
-	Stale   bool
-	Grouped bool // whether probes have groups
-	Probes  []Probe
-	Windows []Window
-	// Failures are the past and present failures.
-	Failures Failures
+	Stale     bool
+	Grouped   bool // whether probes have groups
+	Probes    []Probe
+	Windows   []Window
+	Incidents []Incident
 }
 
 // Link is a link in the footer.

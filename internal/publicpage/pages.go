@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/api"
-	"github.com/daeace23/prober/agent/notify/format"
 )
 
 //go:embed static
@@ -34,8 +33,7 @@ type renderer struct {
 	title     string
 	all       *group
 	groups    []*group
-	incidents []*incident
-	more      bool // there are further failures
+	incidents []*Incident
 	templates *template.Template
 	style     template.CSS
 	policy    string
@@ -44,7 +42,7 @@ type renderer struct {
 func newRenderer(p *Page) (*renderer, error) {
 	r := &renderer{page: p, title: clean(p.Title, maxName)}
 	r.all, r.groups = p.groups()
-	r.incidents, r.more = p.Failures.incidents()
+	r.incidents = p.incidents()
 	var err error
 	if r.templates, err = template.ParseFS(static, "static/page.html"); err != nil {
 		return nil, err
@@ -293,91 +291,6 @@ type windowView struct {
 	Names       string
 }
 
-// incidentView is an incident.
-type incidentView struct {
-	Title, Group, Lasted string
-	Earlier, Open        bool
-	Start, End           moment
-	Parts                []partView
-	More                 int
-}
-
-// partView is a probe of an incident.
-type partView struct {
-	Name, Text, Cause string
-}
-
-// Times returns the begin and the end.
-func (v *incidentView) Times() string {
-	text := "from " + v.Start.Text()
-	if v.Earlier {
-		text = "since before " + v.Start.Text()
-	}
-	if v.Open {
-		return text + ", continues"
-	}
-	return text + " to " + v.End.Text()
-}
-
-// lines returns a line for each probe.
-func (v *incidentView) lines() (all []string) {
-	for _, p := range v.Parts {
-		text := p.Name + " " + p.Text
-		if p.Cause != "" {
-			text += ": " + p.Cause
-		}
-		all = append(all, text)
-	}
-	if v.More > 0 {
-		all = append(all, fmt.Sprintf("and %d more", v.More))
-	}
-	return all
-}
-
-func (r *renderer) incidentView(n *incident) incidentView {
-	v := incidentView{
-		Earlier: n.earlier, Open: n.end.IsZero(), Start: moment{n.start}, End: moment{n.end}, Lasted: format.Span(n.lasted(r.page.Until)),
-		More: max(len(n.parts)-maxNames, 0),
-	}
-	if r.page.Grouped {
-		v.Group = clean(n.group, maxName)
-	}
-	var names []string
-	for i := range n.parts[:min(len(n.parts), maxNames)] {
-		p := &n.parts[i]
-		name := clean(p.name, maxName)
-		names = append(names, name)
-		text := "failed for " + format.Span(time.Duration(p.seconds*float64(time.Second)))
-		if !p.ended {
-			text = "fails"
-		}
-		if p.times > 1 {
-			text += fmt.Sprintf(", %d times", p.times)
-		}
-		v.Parts = append(v.Parts, partView{name, text, clean(p.cause, maxText)})
-	}
-	v.Title = namesText(names, len(n.parts))
-	switch {
-	case !v.Open:
-		v.Title += " failed"
-	case len(n.parts) == 1:
-		v.Title += " fails"
-	default:
-		v.Title += " fail"
-	}
-	return v
-}
-
-// namesText returns the first names of count.
-func namesText(names []string, count int) string {
-	const most = 3
-	text := strings.Join(names[:min(len(names), most)], ", ")
-	if more := count - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
 // summary returns the present state of all probes.
 func (r *renderer) summary() string {
 	c := r.all.counts
@@ -429,10 +342,9 @@ func (r *renderer) index(v *view) error {
 		}
 		v.Windows = append(v.Windows, windowView{w.Active, moment{w.From}, moment{w.Until}, clean(w.Reason, maxText), text})
 	}
-	v.More = r.more
 	size := 0
 	for _, n := range r.incidents {
-		row, err := r.execute("incident", r.incidentView(n))
+		row, err := r.execute("incident", n.view(r.page.Until))
 		if err != nil {
 			return err
 		}

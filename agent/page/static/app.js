@@ -4,6 +4,7 @@
 //   overview.js, probes.js, probe.js, pods.js, lists.js, availability.js, certificates.js   the views
 //   incidents.js          part of the overview
 //   checks.js, past.js    parts of the page of a probe
+//   slo.js                part of the page of a probe, and of availability
 //   grid.js, draw.js, dom.js, text.js   tables, charts, nodes and texts
 //   hold.js, match.js     lists that hold still, and what a search finds
 //   api.js                requests and the token

@@ -11,11 +11,12 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/client"
+	"github.com/daeace23/prober/internal/cli/command"
 )
 
 func certificateResource() *resource {
 	return &resource{
-		name: "certificates", aliases: []string{"certificate", "certs", "cert"}, short: "Show the certificates that servers show to probes, the first to end first", args: "[NAME|POD|SHA256]...",
+		name: "certificates", aliases: []string{"certificate", "certs", "cert"}, short: "Show the certificates of probed servers, the first to end first", args: "[NAME|POD|SHA256]...",
 		example: "  prober get certificates\n  prober get certificates -l team=shop -o wide\n  prober get certificates '*.example.com'",
 		columns: []column{
 			{head: "DAYS"}, {head: "NAME"}, {head: "ENDS"}, {head: "VERIFICATION"}, {head: "PROBES"}, {head: "ISSUER"},
@@ -69,6 +70,34 @@ func certificateItem(c *api.Certificate) item {
 			strings.Join(slices.Sorted(maps.Keys(places)), ", "), ago(seen), listed(by), names, c.Subject, day(c.NotBefore), c.Serial, c.SHA256, c.Why,
 		},
 	}
+}
+
+// describeCertificates shows the certificates that the probes see.
+func describeCertificates(ctx context.Context, env *command.Env, c *client.Client, probes []api.ProbeStatus) error {
+	filter := client.CertificateFilter{}
+	if p := &probes[0]; len(probes) == 1 {
+		filter = client.CertificateFilter{Namespace: p.Namespace, Pod: p.Pod, Container: p.Container, Kind: p.Kind}
+	}
+	all, err := c.Certificates(ctx, filter)
+	if err != nil { // an older agent
+		return nil
+	}
+	var items []item
+	for i := range all {
+		only, ok := all[i].Only(func(s *api.CertificateProbe) bool {
+			return slices.ContainsFunc(probes, func(p api.ProbeStatus) bool {
+				return p.Namespace == s.Namespace && p.Pod == s.Pod && p.Container == s.Container && p.Kind == s.Kind
+			})
+		})
+		if ok {
+			items = append(items, certificateItem(&only))
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	fmt.Fprintln(env.Stdout, "\nCertificates:")
+	return newTable(env, find("certificates"), false, false).write(true, items)
 }
 
 // listed returns the first of some names, and the number of the others.

@@ -25,6 +25,8 @@ func TestCertificatesAreShown(t *testing.T) {
 		certificateProbe("db", "db-0", 1, "not verified", "expired"), certificateProbe("shop", "web-0", 1, "verified", ""), certificateProbe("shop", "web-0", 2, "verified", ""))
 	a := newFakeAgent(t, map[string]string{
 		"GET /api/v1/certificates": list,
+		"GET /api/v1/events":       `{"items":[]}`,
+		"GET /api/v1/probes":       `{"items":[{"namespace":"shop","pod":"web-0","container":"web","kind":"readiness","handler":"http","result":"success","state":"success"}]}`,
 		"GET /api/v1/pods":         `{"items":[{"metadata":{"namespace":"shop","name":"web-0","labels":{"app":"web"}}},{"metadata":{"namespace":"db","name":"db-0"}}]}`,
 	})
 	for args, want := range map[string]string{
@@ -43,6 +45,14 @@ func TestCertificatesAreShown(t *testing.T) {
 		if code, stdout, stderr := prober(a.URL, strings.Fields(args)...); code != 0 || stdout != want {
 			t.Errorf("%s: exit code %d, %s\n%s\nwant\n%s", args, code, stderr, stdout, want)
 		}
+	}
+	if code, stdout, stderr := prober(a.URL, "describe", "web-0"); code != 0 || !strings.Contains(stdout, `
+Certificates:
+DAYS   NAME         ENDS         VERIFICATION   PROBES   ISSUER
+3      shop.test    2026-12-03   verified       1        CN=Shop CA
+1464   CN=Shop CA   2030-12-03   verified       1        CN=Root
+`) {
+		t.Errorf("describe: exit code %d, %s, %s", code, stdout, stderr)
 	}
 	if code, _, stderr := prober(a.URL, "get", "certificates", "none.test"); code != 1 || stderr == "" {
 		t.Errorf("of an unknown name: exit code %d, %s", code, stderr)

@@ -28,6 +28,7 @@ type pageExport struct {
 	title, groupBy, url                  string
 	link                                 publicpage.Link
 	showCauses, showTargets, showReasons bool
+	showNotes                            bool
 	every                                time.Duration
 }
 
@@ -41,8 +42,8 @@ for each probe and each group, and a feed of incidents. A web server serves DIR,
 reaches the agent. The agent must run with --state-dir.
 
 It publishes names, states, uptimes, and the times of incidents and maintenance windows of
-the selected probes. Addresses, outputs, reasons and labels are published only by --show-...
-and --group-by. A target without a name of its own has the name of its group.
+the selected probes. Addresses, outputs, reasons, notes and labels are published only by
+--show-... and --group-by. A target without a name of its own has the name of its group.
 
 A reader sees the old or the new file, and an export that fails leaves the old files. DIR
 must be empty or from an earlier export. With --every and an agent that does not answer, the
@@ -85,6 +86,7 @@ func newPageExport(env *command.Env) *cobra.Command {
 	f.BoolVar(&x.showCauses, "show-causes", false, "publish outputs and errors, which may have internal names")
 	f.BoolVar(&x.showTargets, "show-targets", false, "publish what is probed, such as addresses")
 	f.BoolVar(&x.showReasons, "show-reasons", false, "publish the reasons of maintenance windows")
+	f.BoolVar(&x.showNotes, "show-notes", false, "publish the notes of incidents, without their authors")
 	f.StringVar(&x.url, "url", "", "public URL of the page, for readers of the feed")
 	f.StringVar(&x.link.URL, "footer-url", "", "URL of a link in the footer: https, http or mailto")
 	f.StringVar(&x.link.Text, "footer-text", "", "text of the link (default: its URL)")

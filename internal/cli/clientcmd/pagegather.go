@@ -33,7 +33,6 @@ type published struct {
 	publicpage.Probe
 	config.ProbeFacts
 	target *api.Target // nil for a probe of a pod
-	past   []*float64  // uptimes of the days before the present one
 }
 
 // probeKey identifies a probe of a report.
@@ -54,7 +53,14 @@ func (x *pageExport) gather(ctx context.Context, c *client.Client) (*publicpage.
 		return nil, nil, err
 	}
 	page := &publicpage.Page{Title: x.title, Link: x.link, URL: x.url, Grouped: x.groupBy != ""}
-	if err := x.addReport(ctx, c, page, probes, s.Namespace); err != nil {
+	byKey := make(map[probeKey]*published)
+	for _, p := range probes {
+		byKey[probeKey{p.Namespace, p.Pod, p.Container, p.Kind}] = p
+	}
+	if err := addReport(ctx, c, page, byKey, s.Namespace); err != nil {
+		return nil, nil, err
+	}
+	if err := x.addIncidents(ctx, c, page, byKey); err != nil {
 		return nil, nil, err
 	}
 	if err := x.addWindows(ctx, c, page, probes); err != nil {
@@ -179,26 +185,21 @@ func (x *pageExport) nameOf(p *published, nameless map[string]int) string {
 	}
 }
 
-// addReport adds uptimes and failures.
-func (x *pageExport) addReport(ctx context.Context, c *client.Client, page *publicpage.Page, probes []*published, namespace string) error {
-	byKey := make(map[probeKey]*published)
-	for _, p := range probes {
-		byKey[probeKey{p.Namespace, p.Pod, p.Container, p.Kind}] = p
-	}
+// addReport adds uptimes.
+func addReport(ctx context.Context, c *client.Client, page *publicpage.Page, byKey map[probeKey]*published, namespace string) error {
 	report := func(f client.ReportFilter, each func(*published, *api.ReportItem)) (api.Report, error) {
 		f.Namespace = namespace
-		return c.ReportEach(ctx, f, func(i *api.ReportItem) error {
-			if p := byKey[probeKey{i.Namespace, i.Pod, i.Container, i.Kind}]; p != nil {
-				each(p, i)
+		all, err := c.Report(ctx, f)
+		for i := range all.Items {
+			n := &all.Items[i]
+			if p := byKey[probeKey{n.Namespace, n.Pod, n.Container, n.Kind}]; p != nil {
+				each(p, n)
 			}
-			return nil
-		})
+		}
+		return all, err
 	}
 	begin := dayOf(time.Now()).Add(-(publicpage.Days - 1) * day)
-	failures := make(map[*published][]api.Incident)
-	head, err := report(client.ReportFilter{Since: stamp(begin), Incidents: true}, func(p *published, i *api.ReportItem) {
-		p.Seconds, failures[p] = i.Seconds, recent(i.Incidents)
-	})
+	head, err := report(client.ReportFilter{Since: stamp(begin)}, func(p *published, i *api.ReportItem) { p.Seconds = i.Seconds })
 	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusNotFound {
 		return &command.Exit{Code: command.ExitFailed, Err: err, Hint: "start the agent with --state-dir and, for 90 days, --history-retention 90d"}
 	}
@@ -206,23 +207,16 @@ func (x *pageExport) addReport(ctx context.Context, c *client.Client, page *publ
 		return err
 	}
 	page.Since, page.Until = head.Since, head.Until
-	for _, p := range probes {
-		page.Failures.Add(p.Name, p.Probe.Group, failures[p], head.Since, head.Until, x.showCauses)
-	}
 	midnight := dayOf(head.Until)
 	page.Begin = midnight.Add(-(publicpage.Days - 1) * day)
-	_, err = report(client.ReportFilter{Since: stamp(page.Begin), Until: stamp(midnight), Parts: publicpage.Days - 1}, func(p *published, i *api.ReportItem) {
-		p.past = i.Parts
-	})
-	if err != nil {
-		return err
-	}
-	for _, p := range probes {
+	for _, p := range byKey {
 		p.Days = make([]*float64, publicpage.Days)
-		copy(p.Days[:publicpage.Days-1], p.past)
 	}
-	if head.Until.Sub(midnight) < time.Second {
-		return nil
+	_, err = report(client.ReportFilter{Since: stamp(page.Begin), Until: stamp(midnight), Parts: publicpage.Days - 1}, func(p *published, i *api.ReportItem) {
+		copy(p.Days[:publicpage.Days-1], i.Parts)
+	})
+	if err != nil || head.Until.Sub(midnight) < time.Second {
+		return err
 	}
 	_, err = report(client.ReportFilter{Since: stamp(midnight), Until: stamp(head.Until)}, func(p *published, i *api.ReportItem) {
 		p.Days[publicpage.Days-1] = i.Uptime
@@ -230,9 +224,37 @@ func (x *pageExport) addReport(ctx context.Context, c *client.Client, page *publ
 	return err
 }
 
-// recent returns a copy of the newest failures, so that the others need no memory.
-func recent(all []api.Incident) []api.Incident {
-	return slices.Clone(all[:min(len(all), publicpage.MaxOfProbe+1)]) // one more tells that there are others
+// addIncidents adds the incidents of published probes, with only these probes.
+func (x *pageExport) addIncidents(ctx context.Context, c *client.Client, page *publicpage.Page, byKey map[probeKey]*published) error {
+	all, err := c.Incidents(ctx, client.IncidentFilter{})
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		n := &all[i]
+		shown := publicpage.Incident{ID: n.ID}
+		for k := range n.Parts {
+			part := &n.Parts[k]
+			p := byKey[probeKey{part.Namespace, part.Pod, part.Container, part.Kind}]
+			if p == nil {
+				continue
+			}
+			next := publicpage.Part{Name: p.Name, Since: part.Since, Until: part.Until}
+			if x.showCauses {
+				next.Cause, shown.Cause = part.Cause, n.Cause
+			}
+			shown.Parts = append(shown.Parts, next)
+		}
+		for _, note := range n.Notes {
+			if x.showNotes {
+				shown.Notes = append(shown.Notes, publicpage.Note{Time: note.Time, Text: note.Text})
+			}
+		}
+		if len(shown.Parts) > 0 {
+			page.Incidents = append(page.Incidents, shown)
+		}
+	}
+	return nil
 }
 
 // dayOf returns the begin of the day of t in UTC.

@@ -84,7 +84,7 @@ func TestCertificates(t *testing.T) {
 	const section = `document.querySelector("section[aria-label=Certificates]")`
 	b.wait(`location.hash.startsWith("#/probe/targets/shop-") && ` + section + `?.checkVisibility()`)
 	b.wait(section + `.innerText.replace(/\s+/g, " ").startsWith("Certificates shop.example.com ends in 5 d 0 h not checked · 1 of 1")`)
-	b.eval(`(` + section + `.scrollIntoView(), true)`, new(bool))
+	b.eval(`(`+section+`.scrollIntoView(), true)`, new(bool))
 	b.shot("certificates-probe")
 	var probe string
 	b.eval(`location.hash`, &probe)

@@ -25,7 +25,7 @@ var publicProbes = [][2]string{
 // publicAgent answers like an agent with a history of 70 days. Its probes are targets with names.
 func publicAgent(t *testing.T) *httptest.Server {
 	now := time.Now().UTC()
-	var probes, pods, targets, whole, parts, today []object
+	var probes, pods, targets, whole, parts, incidents []object
 	for i, p := range publicProbes {
 		pod := fmt.Sprint("pod-", i)
 		of := func(more object) object {
@@ -56,21 +56,22 @@ func publicAgent(t *testing.T) *httptest.Server {
 			}
 		}
 		parts = append(parts, of(object{"parts": days}))
-		today = append(today, of(object{"uptime": 1}))
-		whole = append(whole, of(object{"seconds": object{"success": 1e6, "failure": 1000 * i}, "incidents": []object{{"start": now.Add(-time.Duration(i+1) * 26 * time.Hour), "end": now.Add(-time.Duration(i+1) * 25 * time.Hour), "durationSeconds": 3600, "text": hostile}}}))
+		whole = append(whole, of(object{"seconds": object{"success": 1e6, "failure": 1000 * i}, "uptime": 1}))
+		part := of(object{"since": now.Add(-time.Duration(i+1) * 26 * time.Hour), "cause": hostile})
+		if i%2 == 0 {
+			part["until"] = now.Add(-time.Duration(i+1) * 25 * time.Hour)
+		}
+		incidents = append(incidents, object{"id": fmt.Sprint(i), "cause": "connection refused", "parts": []object{part}, "notes": []object{{"time": now, "text": hostile}}})
 	}
-	items := map[string]any{"probes": probes, "pods": pods, "targets": targets, "maintenance": []object{
+	items := map[string]any{"incidents": incidents, "probes": probes, "pods": pods, "targets": targets, "maintenance": []object{
 		{"name": "w", "active": true, "from": now.Add(-time.Hour), "until": now.Add(time.Hour), "match": []object{{"pod": "pod-4"}}},
 		{"name": "x", "from": now.Add(48 * time.Hour), "until": now.Add(50 * time.Hour), "reason": "new disks"},
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		all, known := items[filepath.Base(r.URL.Path)]
 		if !known {
-			all = today
-			if r.FormValue("parts") != "" {
+			if all = whole; r.FormValue("parts") != "" {
 				all = parts
-			} else if r.FormValue("incidents") == "true" {
-				all = whole
 			}
 		}
 		_ = json.NewEncoder(w).Encode(object{"since": now.Add(-70 * day), "until": now, "items": all})
@@ -85,7 +86,7 @@ func TestPublicPage(t *testing.T) {
 	script := axe(t)
 	dir := filepath.Join(t.TempDir(), "status")
 	text, err := exec.Command(filepath.Join(root, "bin/prober"), "page", "export", dir, "--server", publicAgent(t).URL, "--all", "--group-by", "label:team",
-		"--title", "Shop status", "--show-causes", "--show-reasons", "--footer-url", "https://shop.example/", "--footer-text", "The shop").CombinedOutput()
+		"--title", "Shop status", "--show-causes", "--show-reasons", "--show-notes", "--footer-url", "https://shop.example/", "--footer-text", "The shop").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
