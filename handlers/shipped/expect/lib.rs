@@ -84,7 +84,7 @@ fn dial(request: &Request, config: &Config, budget: &Budget) -> std::io::Result<
     }
     let mut conn = net::dial(&url, budget.left())?;
     if config.flag("tls") {
-        conn.start_tls(&tls_options(config))?;
+        common::tls::start(&mut conn, &tls_options(config))?;
     }
     Ok(conn)
 }
