@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,7 +35,7 @@ func starts(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	}
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil { // not stopped by the test
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			signalAll(cmd.Process.Pid, syscall.SIGKILL)
 			_ = cmd.Wait()
 		}
 		if text, err := os.ReadFile(said.Name()); t.Failed() {
@@ -45,7 +46,21 @@ func starts(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// server is a running server. All of its processes are in one process group.
+// signalAll sends a signal to a process and its descendants. Some servers make process groups.
+func signalAll(pid int, signal syscall.Signal) {
+	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	_ = syscall.Kill(pid, signal)
+	for _, path := range children {
+		text, _ := os.ReadFile(path)
+		for _, child := range strings.Fields(string(text)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				signalAll(id, signal)
+			}
+		}
+	}
+}
+
+// server is a running server.
 type server struct {
 	t   *testing.T
 	at  string
@@ -79,9 +94,7 @@ func exited(pid int) bool {
 // stop kills the server, and returns its address.
 func (s *server) stop() string {
 	s.t.Helper()
-	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL); err != nil {
-		s.t.Fatal(err)
-	}
+	signalAll(s.cmd.Process.Pid, syscall.SIGKILL)
 	_ = s.cmd.Wait()
 	return s.at
 }
@@ -90,9 +103,7 @@ func (s *server) stop() string {
 // address.
 func (s *server) freeze() string {
 	s.t.Helper()
-	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGSTOP); err != nil {
-		s.t.Fatal(err)
-	}
+	signalAll(s.cmd.Process.Pid, syscall.SIGSTOP)
 	return s.at
 }
 
