@@ -48,14 +48,16 @@ func starts(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 
 // signalAll sends a signal to a process and its descendants. Some servers make process groups.
 func signalAll(pid int, signal syscall.Signal) {
-	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	_ = syscall.Kill(pid, signal)
-	for _, path := range children {
+	var children string // before the signal, which may give them another parent
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range paths {
 		text, _ := os.ReadFile(path)
-		for _, child := range strings.Fields(string(text)) {
-			if id, err := strconv.Atoi(child); err == nil {
-				signalAll(id, signal)
-			}
+		children += string(text) + " "
+	}
+	_ = syscall.Kill(pid, signal)
+	for _, child := range strings.Fields(children) {
+		if id, err := strconv.Atoi(child); err == nil {
+			signalAll(id, signal)
 		}
 	}
 }
