@@ -270,6 +270,8 @@ func TestClockIsSet(t *testing.T) {
 }
 
 // A span of two hours from 2:30 in Berlin, in the nights in which the clock is changed.
+//
+// Reported as gatus 327; uptime-kuma 6233, 4856, 3626.
 func TestScheduleOverChangesOfTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := head + "maintenance: [{name: w, schedule: '30 2 * * *', duration: 2h, timeZone: Europe/Berlin}]\n"

@@ -196,6 +196,8 @@ func TestLostNetworkSendsNoUnknownTargets(t *testing.T) {
 
 // Messages do not report a target as unknown because its dependency fails. They report it if it fails when the
 // dependency does not.
+//
+// Reported as healthchecks 917; uptime-kuma 1453.
 func TestFailedDependencySendsNoUnknownTargets(t *testing.T) {
 	bubble(t, ", groupWait: 1s, groupInterval: 1s", func(t *testing.T, w *world) {
 		w.setState("db", failure)

@@ -113,7 +113,9 @@ func TestChecksDecideEndpoint(t *testing.T) {
 	})
 }
 
-// Two checks of one address have results of their own, as was wrong in caddy#7870.
+// Two checks of one address have results of their own.
+//
+// Reported as caddy 7870.
 func TestTwoChecksOfOneAddressAreIndependent(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
 		target := probe.Target{Host: "10.0.0.1", Port: 80}
@@ -182,6 +184,7 @@ func TestScheduleOverChangeOfClock(t *testing.T) {
 	})
 }
 
+// Reported as etherlabs health 28; health-go 224.
 func TestRunThatHangsFails(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Set[string]) {
 		put(t, s, "backup", Endpoint[string]{Checks: []Check{{Name: "job", Push: &Push{TTL: 24 * time.Hour, MaxRun: time.Hour}}}})

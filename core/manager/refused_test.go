@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,30 @@ func statusAfter(t *testing.T, r *rig, pod *v1.Pod) (started, ready bool) {
 	r.m.UpdatePodStatus(pod, &status)
 	c := status.ContainerStatuses[0]
 	return c.Started != nil && *c.Started, c.Ready
+}
+
+// A restarted agent computes statuses before it adds pods.
+//
+// Reported as kubernetes 142305, 135795.
+func TestStatusBeforeAddPodIsUndecided(t *testing.T) {
+	for _, tc := range []struct {
+		kind           probe.Kind
+		compat         manager.Compat
+		started, ready bool
+	}{
+		{probe.Startup, 0, false, false},
+		{probe.Readiness, 0, true, false},
+		{probe.Liveness, 0, true, true},
+		{probe.Startup, manager.KubeletV1_36, true, true},
+		{probe.Readiness, manager.KubeletV1_36, true, true},
+	} {
+		bubble(t, fmt.Sprint(tc.kind, tc.compat), func(t *testing.T) {
+			r := newRig(t, compat(tc.compat))
+			if started, ready := statusAfter(t, r, podOf("u", container("web", tc.kind))); started != tc.started || ready != tc.ready {
+				t.Errorf("started %v, ready %v; want %v, %v", started, ready, tc.started, tc.ready)
+			}
+		})
+	}
 }
 
 // A declared probe that could not be started counts as not run yet.
@@ -131,6 +156,7 @@ func TestAddPodAgainKeepsRefusedProbesUndecided(t *testing.T) {
 	}
 }
 
+// Reported as kubernetes 140881.
 func TestAddPodCanceledProbesAreUndecided(t *testing.T) {
 	bubble(t, "readiness", func(t *testing.T) {
 		r := newRig(t)

@@ -14,6 +14,7 @@ import (
 
 var found = &probe.Container{Name: "c", Ports: []probe.Port{{Name: "found", Number: 93, Protocol: "TCP"}}}
 
+// Reported as kubernetes 139283.
 func TestAddress(t *testing.T) {
 	for _, h := range []struct {
 		name         string

@@ -19,7 +19,9 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,30 +29,38 @@ import (
 
 	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
 // attempt makes one attempt of a shipped plugin.
 func attempt(t *testing.T, cfg wasm.Config, plugin, config string, target probe.Target, timeout time.Duration) (probe.Outcome, error) {
 	t.Helper()
+	h := prepare(t, cfg, plugin, config, target)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	return h.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: timeout}})
+}
+
+// prepare returns a shipped plugin with a config.
+func prepare(t *testing.T, cfg wasm.Config, plugin, config string, target probe.Target) probe.Handler {
+	t.Helper()
 	cfg.CacheDir = filepath.Join(t.TempDir(), "cache")
 	host, err := wasm.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer host.Close()
+	t.Cleanup(func() { host.Close() })
 	loaded, err := host.Load(t.Context(), found(t, plugin))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer loaded.Close()
+	t.Cleanup(func() { loaded.Close() })
 	h, err := loaded.Prepare([]byte(config), target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	return h.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: timeout}})
+	return h
 }
 
 func wantFailure(t *testing.T, out probe.Outcome, err error, reason probe.Reason, texts ...string) {
@@ -65,6 +75,7 @@ func wantFailure(t *testing.T, out probe.Outcome, err error, reason probe.Reason
 	}
 }
 
+// Reported as blackbox_exporter 203, 913.
 func TestExpectShowsLastLineAtDeadline(t *testing.T) {
 	for _, line := range []string{"554 blacklisted\r\n", "554 blacklisted"} {
 		target := listen(t, says(line))
@@ -119,6 +130,7 @@ func overTCP(t *testing.T, flags byte) func(net.Conn) {
 	}
 }
 
+// Reported as blackbox_exporter 1258.
 func TestTruncatedAnswerIsAskedOverTCP(t *testing.T) {
 	const config = `{"queryName":"shop.test","queryType":"A"}`
 	out, err := attempt(t, wasm.Config{}, "dns", config, truncating(t, overTCP(t, 0)), patience)
@@ -138,6 +150,75 @@ func TestTruncatedAnswerIsAskedOverTCP(t *testing.T) {
 	}}
 	out, err = attempt(t, refusing, "dns", config, truncating(t, says("")), patience)
 	wantFailure(t, out, err, probe.ReasonConnectRefused, "the answer over UDP is truncated, and over TCP: ", "connection refused")
+}
+
+// askedFrom starts a name server that answers from another socket than the one that is asked, unless right is set. It
+// returns its target and the other address.
+func askedFrom(t *testing.T, right *atomic.Bool) (target probe.Target, other string) {
+	t.Helper()
+	var conns [2]net.PacketConn
+	for i := range conns {
+		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conns[i] = conn
+	}
+	go func() {
+		for question := make([]byte, 512); ; {
+			n, from, err := conns[0].ReadFrom(question)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(question[:n]) != nil {
+				continue
+			}
+			m.Response = true
+			packed, err := m.Pack()
+			if err != nil {
+				return
+			}
+			by := conns[1]
+			if right.Load() {
+				by = conns[0]
+			}
+			_, _ = by.WriteTo(packed, from)
+		}
+	}()
+	return probe.Target{Host: "127.0.0.1", Port: conns[0].LocalAddr().(*net.UDPAddr).Port}, conns[1].LocalAddr().String()
+}
+
+// An answer of another address is ignored, and from the second attempt on it is named.
+//
+// Reported as blackbox_exporter 512.
+func TestAnswerOfAnotherAddressIsIgnoredAndNamed(t *testing.T) {
+	var right atomic.Bool
+	target, other := askedFrom(t, &right)
+	h := prepare(t, wasm.Config{}, "dns", `{"queryName":"shop.test","queryType":"A"}`, target)
+	ask := func() (probe.Outcome, explain.Awaited) {
+		t.Helper()
+		const timeout = time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		out, err := h.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: timeout}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, explain.Read(out.Details).Awaited
+	}
+	for attempt := range 3 {
+		out, awaited := ask()
+		named := strings.HasSuffix(awaited.Saw, "; ignored: datagrams from "+other)
+		if out.Reason != probe.ReasonDeadline || named != (attempt > 0 && runtime.GOOS == "linux") {
+			t.Errorf("attempt %d: got %s %q, which waits for %+v", attempt, out.Result, out.Output, awaited)
+		}
+	}
+	right.Store(true)
+	if out, _ := ask(); out.Result != probe.Success {
+		t.Errorf("an answer of the server: got %s %q", out.Result, out.Output)
+	}
 }
 
 // closedAddr returns an address of a closed port.
@@ -267,6 +348,8 @@ func certificate(t *testing.T, end time.Time) tls.Certificate {
 
 // TestUnusedCrossCertificateIsNoWarning has a server that sends an expired certificate which no verified chain
 // needs.
+//
+// Reported as blackbox_exporter 340, 637, 1047; uptime-kuma 3323, 3982.
 func TestUnusedCrossCertificateIsNoWarning(t *testing.T) {
 	own := certificate(t, time.Now().Add(1000*time.Hour))
 	own.Certificate = append(own.Certificate, certificate(t, time.Unix(2, 0)).Certificate[0])
@@ -278,6 +361,8 @@ func TestUnusedCrossCertificateIsNoWarning(t *testing.T) {
 }
 
 // TestDeadIPv6FallsBackToIPv4 has a name with a dead address of IPv6 and a live one of IPv4.
+//
+// Reported as blackbox_exporter 818, 819.
 func TestDeadIPv6FallsBackToIPv4(t *testing.T) {
 	target, _ := serveWeb(t, false, func(http.ResponseWriter, *http.Request) {})
 	target.Host = "shop.test"

@@ -22,6 +22,8 @@ type bound struct {
 	url    string // the URL in config, see [attempt.URLOf]
 	store  *attempt.Store
 	class  atomic.Int32 // a [sched.Class]
+
+	unanswered atomic.Bool // see [guest.Call]
 }
 
 var (

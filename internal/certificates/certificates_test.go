@@ -104,6 +104,7 @@ func pool(roots ...*entity) *x509.CertPool {
 	return p
 }
 
+// Reported as blackbox_exporter 885.
 func TestExplainNamesCertificateAtFault(t *testing.T) {
 	root, other := issue(t, nil, "shop root", 3000*day), issue(t, nil, "other root", 3000*day)
 	inter := issue(t, root, "shop ca", 300*day)

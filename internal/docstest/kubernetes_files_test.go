@@ -391,6 +391,22 @@ func (p *privileges) add(t *testing.T, where string, s *v1.PodSpec) {
 	}
 }
 
+// A DaemonSet without a selector makes pods on nodes of Windows, which never start.
+//
+// Reported as flannel 1459; kubernetes 94366.
+func TestKubernetesDaemonSetsSelectLinux(t *testing.T) {
+	t.Chdir("../..")
+	sets := only[appsv1.DaemonSet](kubernetesResources(t, kubernetesComponents(t)...))
+	if len(sets) == 0 {
+		t.Fatal("no DaemonSet")
+	}
+	for _, d := range sets {
+		if got := d.Spec.Template.Spec.NodeSelector["kubernetes.io/os"]; got != "linux" {
+			t.Errorf("%s: the selector of kubernetes.io/os is %q", d.Name, got)
+		}
+	}
+}
+
 // Others can fill a TCP listener with connections, but not the socket.
 func TestKubernetesAgentIsProbedByItsSocket(t *testing.T) {
 	atRoot(t)

@@ -53,6 +53,9 @@ func parse(text string) []item {
 		fields, text = cutWord(rest)
 		number, _, _ := strings.Cut(fields, ";")
 		n := numberLength(number)
+		if strings.HasPrefix(number[n:], ",") { // a decimal comma: the part before it is another number
+			continue
+		}
 		if value, err := strconv.ParseFloat(number[:n], 64); err == nil && !math.IsInf(value, 0) {
 			items = append(items, item{label, value, number[n:]})
 		}

@@ -29,6 +29,7 @@ func items(text string) (all []item) {
 	return all
 }
 
+// Reported as monitoring-plugins 1374.
 func TestMetricsReadsItems(t *testing.T) {
 	for text, want := range map[string][]item{
 		"":                            nil,
@@ -46,6 +47,7 @@ func TestMetricsReadsItems(t *testing.T) {
 		"''''=1":                      {{Label: "'", Value: 1}},
 		"'a=b'=1":                     {{Label: "a=b", Value: 1}},
 		"a=-1.5e3B b=+.5KB c=7.GB":    {{Label: "a", Value: -1500, Unit: "B"}, {Label: "b", Value: .5, Unit: "KB"}, {Label: "c", Value: 7, Unit: "GB"}},
+		"time=1,334s b=1":             {{Label: "b", Value: 1}},
 		"a=1e b=2TB":                  {{Label: "a", Value: 1, Unit: "e"}, {Label: "b", Value: 2, Unit: "TB"}},
 		"a=U b=1":                     {{Label: "b", Value: 1}},
 		"a= b=1":                      {{Label: "b", Value: 1}},

@@ -33,6 +33,7 @@ func (w *world) wantDecided(name, want string) {
 	}
 }
 
+// Reported as node-problem-detector 423, 470, 1011.
 func TestConditionsOfRemovedProbesTurnUnknown(t *testing.T) {
 	const both = `{web: {readiness: {httpGet: {path: /r, port: http}, period: 1s}, liveness: {tcpSocket: {port: 2}, period: 1s}}}`
 	const event = "Warning NotProbed the pod has the readiness gate prober.dev/ready, and no probe in its annotation"

@@ -254,6 +254,8 @@ func TestRelabelling(t *testing.T) {
 }
 
 // Two entries with the same address and different names are two targets. Unchanged targets keep their pods.
+//
+// Reported as cloudprober 644; traefik 13223; consul 6914.
 func TestUnchangedTargetsKeepTheirPods(t *testing.T) {
 	r := newRig(t, `targets:
 - name: g

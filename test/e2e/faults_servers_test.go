@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,7 +35,7 @@ func starts(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	}
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil { // not stopped by the test
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			signalAll(cmd.Process.Pid, syscall.SIGKILL)
 			_ = cmd.Wait()
 		}
 		if text, err := os.ReadFile(said.Name()); t.Failed() {
@@ -45,7 +46,23 @@ func starts(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// server is a running server. All of its processes are in one process group.
+// signalAll sends a signal to a process and its descendants. Some servers make process groups.
+func signalAll(pid int, signal syscall.Signal) {
+	var children string // before the signal, which may give them another parent
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range paths {
+		text, _ := os.ReadFile(path)
+		children += string(text) + " "
+	}
+	_ = syscall.Kill(pid, signal)
+	for _, child := range strings.Fields(children) {
+		if id, err := strconv.Atoi(child); err == nil {
+			signalAll(id, signal)
+		}
+	}
+}
+
+// server is a running server.
 type server struct {
 	t   *testing.T
 	at  string
@@ -79,9 +96,7 @@ func exited(pid int) bool {
 // stop kills the server, and returns its address.
 func (s *server) stop() string {
 	s.t.Helper()
-	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL); err != nil {
-		s.t.Fatal(err)
-	}
+	signalAll(s.cmd.Process.Pid, syscall.SIGKILL)
 	_ = s.cmd.Wait()
 	return s.at
 }
@@ -90,9 +105,7 @@ func (s *server) stop() string {
 // address.
 func (s *server) freeze() string {
 	s.t.Helper()
-	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGSTOP); err != nil {
-		s.t.Fatal(err)
-	}
+	signalAll(s.cmd.Process.Pid, syscall.SIGSTOP)
 	return s.at
 }
 

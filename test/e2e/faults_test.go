@@ -30,7 +30,7 @@ type fault struct {
 	at    string // HOST:PORT or a URL, as in static of prober.yaml
 	probe object
 	state string // "success", "warning", "failure" or "unknown"
-	// cause is the whole message. AT in it is the address, HOST that without the port, and … any text.
+	// cause is the whole message. {AT} in it is the address, and … any text.
 	cause string
 }
 
@@ -40,11 +40,28 @@ var services = []struct {
 	faults func(*testing.T) []fault
 }{
 	{"nginx", nginxFaults},
+	{"apache", apacheFaults},
+	{"haproxy", haproxyFaults},
+	{"squid", squidFaults},
 	{"redis", redisFaults},
+	{"memcached", memcachedFaults},
+	{"postgresql", postgresFaults},
+	{"mariadb", mariaDBFaults},
+	{"nats", natsFaults},
+	{"nsd", nsdFaults},
+	{"unbound", unboundFaults},
+	{"chrony", chronyFaults},
+	{"postfix", postfixFaults},
+	{"dovecot", dovecotFaults},
+	{"openssh", sshFaults},
+	{"slapd", slapdFaults},
+	{"mosquitto", mosquittoFaults},
 }
 
 // TestFaults gives agents real servers, each with a fault. The state must be right, and its cause must be the same in
 // the API, in `prober explain` and in a notification, as an operator wants to read it.
+//
+// Reported as blackbox_exporter 885.
 func TestFaults(t *testing.T) {
 	for _, s := range services {
 		t.Run(s.name, func(t *testing.T) {
@@ -88,13 +105,23 @@ func (a *faultAgent) start(t *testing.T, command func(string, ...string) *exec.C
 	}
 	a.socket = filepath.Join(t.TempDir(), "s")
 	cmd := starts(t, command(absolute(t, filepath.Join(bin, "prober")), "run", "--listen", "127.0.0.1:0", "--socket", a.socket,
-		"--plugins", absolute(t, filepath.Join(bin, "plugins")), "--config", file(t, "prober.yaml", string(config))))
+		"--plugins", examplePlugins(t), "--config", file(t, "prober.yaml", string(config))))
 	await(t, "the agent", func() bool {
 		if exited(cmd.Process.Pid) {
 			t.Fatal("the agent has ended")
 		}
 		return a.probes(t) != nil
 	})
+}
+
+// examplePlugins returns a folder with the example plugins, without those of the names of shipped ones.
+func examplePlugins(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"memcached", "mysql", "nats", "ntp", "postgres", "redis", "smtp", "tls-expiry"} {
+		run(t, exec.Command("cp", filepath.Join(bin, "plugins", name+".wasm"), dir))
+	}
+	return dir
 }
 
 // config returns prober.yaml.
@@ -188,9 +215,8 @@ func (a *faultAgent) wrong(t *testing.T, i int, p *api.ProbeStatus) string {
 		return "no verdict"
 	}
 	f := &a.faults[i]
-	host, _, _ := net.SplitHostPort(f.at)
-	pattern := strings.NewReplacer("AT", regexp.QuoteMeta(f.at), "HOST", regexp.QuoteMeta(host), "…", ".*").Replace(regexp.QuoteMeta(f.cause))
-	cause := regexp.MustCompile("^" + pattern + "$")
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.ReplaceAll(f.cause, "{AT}", f.at)), "…", ".*")
+	cause := regexp.MustCompile("(?s)^" + pattern + "$")
 	if f.state == "success" {
 		if p.State != f.state || !cause.MatchString(strings.TrimSpace(p.Last.Output)) {
 			return p.State + ": " + p.Last.Output + p.Cause

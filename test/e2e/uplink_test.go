@@ -68,6 +68,8 @@ func (n network) start(args ...string) {
 
 // TestUplink interrupts the network of a host in several ways, with an agent, a witness and targets behind a
 // router. The agent must not report targets as failed then, but must report a target that is down.
+//
+// Reported as gatus 461.
 func TestUplink(t *testing.T) {
 	host, router := newNetwork(t), newNetwork(t)
 	host.do("mount --bind %s /etc/resolv.conf; ip link add name host0 type veth peer name router0; ip link set router0 netns %s",

@@ -117,6 +117,7 @@ func TestResultOfEndingWorker(t *testing.T) {
 	}
 }
 
+// Reported as kubernetes 118396, 130393; moby 46747.
 func TestInitialDelay(t *testing.T) {
 	each(t, "#32 initial delay is over: goes on, Success", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t, kind)
@@ -226,6 +227,8 @@ func TestFirstAttempt(t *testing.T) {
 }
 
 // The host's clock is set, or differs from the clock of the machine that wrote StartedAt.
+//
+// Reported as kubernetes 123898.
 func TestStartedAtOfAnotherClock(t *testing.T) {
 	at := func(d time.Duration) time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d) } // the start time of a bubble
 	for name, started := range map[string]time.Time{

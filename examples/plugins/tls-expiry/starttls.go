@@ -210,10 +210,15 @@ func ldap(p *plain) error {
 		return err
 	}
 	code, err := element(bytes.NewReader(response), 0x0a)
-	if err == nil && string(code) != "\x00" {
-		err = fmt.Errorf("the server refuses with result code %x", code)
+	switch {
+	case err != nil:
+		return err
+	case string(code) == "\x02":
+		return errors.New("the server does not offer TLS: result code 2, protocolError")
+	case string(code) != "\x00":
+		return fmt.Errorf("the server refuses with result code 0x%x", code)
 	}
-	return err
+	return nil
 }
 
 // element reads one element of BER, whose tag is known.

@@ -2,11 +2,19 @@
 
 use crate::config::Config;
 use crate::Findings;
+use prober::net::Conn;
 use prober::{json, Result};
+use std::io;
 use std::time::{Duration, SystemTime};
 
 /// Go's time.Time{}.Unix(), which blackbox_exporter exports where nothing was verified.
 const NEVER: f64 = -62135596800.0;
+
+/// Starts TLS on a new connection. Its errors do not begin with the host's name of the call, starttls, because the
+/// protocol may have no such command.
+pub fn start(conn: &mut Conn, options: &str) -> io::Result<()> {
+    conn.start_tls(options).map_err(|e| io::Error::new(e.kind(), e.to_string().trim_start_matches("starttls: ").to_string()))
+}
 
 /// Adds blackbox_exporter's metrics of TLS. tls is a TLSInfo of the host.
 pub fn metrics(findings: &mut Findings, tls: &str) {

@@ -93,7 +93,7 @@ fn dial(protocol: &str, config: &Config, budget: &Budget) -> io::Result<Conn> {
     }
     let mut conn = net::dial(&url, budget.left())?;
     if config.flag("dnsOverTls") {
-        conn.start_tls(&tls_options(config))?;
+        common::tls::start(&mut conn, &tls_options(config))?;
     }
     Ok(conn)
 }
@@ -174,7 +174,11 @@ fn over_tcp(mut conn: Conn, budget: &Budget, question: &Question) -> io::Result<
     framed.extend_from_slice(&question.bytes);
     conn.write_all(&framed)?;
     let mut size = [0; 2];
-    let late = |e: io::Error| if e.kind() == io::ErrorKind::WouldBlock { timed_out() } else { e };
+    let late = |e: io::Error| match e.kind() {
+        io::ErrorKind::WouldBlock => timed_out(),
+        io::ErrorKind::UnexpectedEof => io::Error::new(e.kind(), "the server closed the connection before the end of its answer"),
+        _ => e,
+    };
     conn.read_exact(&mut size).map_err(late)?;
     let mut answer = vec![0; usize::from(u16::from_be_bytes(size))];
     conn.read_exact(&mut answer).map_err(late)?;

@@ -76,7 +76,7 @@ fn probe(request: &Request) -> Result {
 fn dial(request: &Request, config: &Config, budget: &Budget) -> std::io::Result<Conn> {
     let mut conn = conn::dial(request, config, budget, "")?;
     if config.flag("tls") {
-        conn.start_tls(&tls_options(config))?;
+        common::tls::start(&mut conn, &tls_options(config))?;
     }
     Ok(conn)
 }

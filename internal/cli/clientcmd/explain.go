@@ -203,10 +203,7 @@ func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 	if details.Body == "" && t.Reason == string(probe.ReasonHTTPStatus) {
 		details.Body = "not kept: --show-output of the agent keeps the beginning"
 	}
-	output := t.Output
-	if t.Reason == string(probe.ReasonDeadline) {
-		output = details.Awaited.After(output) // as in the cause of the state
-	}
+	output := details.Awaited.After(t.Output) // as in the cause of the state
 	for _, field := range [...][2]string{
 		{"Output", output}, {"Error", t.Error}, {"Reason", t.Reason}, {"Waiting", details.Waiting}, {"Body", details.Body},
 	} {

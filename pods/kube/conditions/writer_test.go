@@ -289,6 +289,7 @@ func TestWriterGonePodIsForgotten(t *testing.T) {
 	})
 }
 
+// Reported as ingress-gce 863, 834.
 func TestWriterDeniedIsLoggedOnceAndRetriedAfterChange(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		var tries atomic.Int32
@@ -529,6 +530,8 @@ func TestWriterFirstDenialIsRetriedSoon(t *testing.T) {
 
 // Patches of one namespace that hang, fail or are denied, while its pods change all the time, do not delay another
 // namespace. The numbers of tries and log messages stay small.
+//
+// Reported as aws-load-balancer-controller 4180.
 func TestWriterNamespacesAreIndependent(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -619,6 +622,7 @@ func TestWriterFailingPodsShareOneSlot(t *testing.T) {
 	})
 }
 
+// Reported as kruise 1479.
 func TestWriterCoalescesMessages(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		const minutes = 30

@@ -182,6 +182,8 @@ func (c *cluster) agent(t *testing.T, node string) *disruption.Claims {
 
 // A workload has one replica on each of six nodes, and all probes fail, as after a bad rollout. In each mode, one
 // replica at a time is disrupted, and the next one only after the previous one is ready again.
+//
+// Reported as kubernetes 66230, 123204.
 func TestClaimsOneReplicaOfWorkloadAtATime(t *testing.T) {
 	for _, mode := range []liveness.Mode{liveness.Evict, liveness.Restart} {
 		t.Run(string(mode), func(t *testing.T) {

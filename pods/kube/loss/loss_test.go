@@ -445,6 +445,8 @@ func TestWatcherManyNodes(t *testing.T) {
 }
 
 // The lease of a deleted node is deleted, and the lease of an existing node stays.
+//
+// Reported as kubernetes 84981; karpenter 4363.
 func TestWatcherDeletesLeaseOfDeletedNode(t *testing.T) {
 	inBubble(t, false, func(t *testing.T, c *cluster, log *bytes.Buffer, stop func()) {
 		c.gone = map[string]bool{}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
@@ -52,6 +53,10 @@ type Call struct {
 	kv        draft
 	shown     shownCerts
 	outlived  bool // a goroutine may use the call after its end
+
+	// Unanswered is whether no datagram came in the last attempt of the probe. The next one looks for datagrams of
+	// other addresses, so that good answers cost nothing. It is nil while an instance starts.
+	Unanswered *atomic.Bool
 }
 
 // text is an error text. It is formatted only when a guest asks for it, as most guests do not.

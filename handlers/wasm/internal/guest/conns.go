@@ -154,6 +154,7 @@ type conn struct {
 	handshake    time.Duration   // how long the TLS handshake took
 	serverName   string          // of the TLS handshake
 	secured      time.Time       // when the TLS handshake ended
+	strays       *strays         // of a UDP connection after an attempt without an answer; otherwise nil
 	ctx          context.Context // the call's
 	stop         func() bool     // stops watching ctx
 	drained      chan struct{}   // tells the pump that the guest has read everything; nil before the pump starts
@@ -389,6 +390,7 @@ func (c *conn) local() string {
 // close closes the connection and ends its pump.
 func (c *conn) close() {
 	_ = c.Conn.Close()
+	c.strays.close()
 	c.stop()
 	if c.drained != nil {
 		close(c.drained)

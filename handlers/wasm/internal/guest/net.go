@@ -127,6 +127,9 @@ func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 		return nil, err
 	}
 	made := &conn{Conn: raw, raw: raw, network: to.Network, host: to.Host, dns: resolved.Sub(start), connect: c.host.since(resolved)}
+	if to.Network == "udp" && c.Unanswered != nil && c.Unanswered.Swap(false) {
+		made.strays = listenStrays(raw)
+	}
 	if !to.Secure {
 		return made, nil
 	}

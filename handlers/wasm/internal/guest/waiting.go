@@ -220,6 +220,9 @@ func (d *record) describeConn(c *conn, w *explain.Wait) {
 	case d.stage != stageHandshake:
 		w.Saw = append(w.Saw, connected(c.connect)...)
 		w.Saw = append(w.Saw, explain.Bytes(sent, received))
+		if from := c.strays.sender(); from != "" {
+			w.Saw = append(w.Saw, "ignored: datagrams from "+from)
+		}
 	default:
 		w.Saw = append(w.Saw, connected(c.connect)...)
 		if d.over != nil {
@@ -331,6 +334,9 @@ const maxProgress = 1 << 10
 func (c *Call) Explain(out *probe.Outcome, took time.Duration) {
 	if out.Reason != probe.ReasonDeadline {
 		return
+	}
+	if conn := c.record.conn; conn != nil && conn.network == "udp" && c.Unanswered != nil {
+		c.Unanswered.Store(conn.received.Load() == 0)
 	}
 	told := c.message != "" && len(c.message) <= maxProgress
 	if out.Details == "" {

@@ -1,0 +1,275 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// talk returns a probe by the plugin expect. Its steps are expectations, and lines to send that begin with "> ".
+// "TLS after X" expects X and then starts TLS.
+func talk(fields object, steps ...string) object {
+	all := []object{}
+	for _, s := range steps {
+		if line, ok := strings.CutPrefix(s, "> "); ok {
+			all = append(all, object{"send": line})
+		} else if line, ok := strings.CutPrefix(s, "TLS after "); ok {
+			all = append(all, object{"expect": line, "starttls": true})
+		} else {
+			all = append(all, object{"expect": s})
+		}
+	}
+	config := object{"queryResponse": all}
+	maps.Copy(config, fields)
+	return byPlugin("expect", config)
+}
+
+// postfix starts a mail server. Each other address has its own options of smtpd.
+func postfix(t *testing.T, options map[string]string) *server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "prober-e2e-") // root must own it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	at := freeAddress(t)
+	run(t, exec.Command("sh", "-ec", "cd "+dir+" && mkdir etc queue data && chmod 755 . * && chown postfix data"))
+	write(t, dir+"/etc", "main.cf", fmt.Sprintf(`compatibility_level = 3.6
+queue_directory = %s/queue
+data_directory = %[1]s/data
+mail_owner = postfix
+setgid_group = postdrop
+myhostname = mail.shop.test
+mydestination =
+local_recipient_maps =
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+maillog_file = /dev/stdout
+alias_maps =
+alias_database =
+`, dir))
+	master := at + " inet n - n - - smtpd\n"
+	for at, more := range options {
+		master += at + " inet n - n - - smtpd " + more + "\n"
+	}
+	write(t, dir+"/etc", "master.cf", master+`cleanup unix n - n - 0 cleanup
+qmgr unix n - n 300 1 qmgr
+tlsmgr unix - - n 1000? 1 tlsmgr
+rewrite unix - - n - - trivial-rewrite
+anvil unix - - n - 1 anvil
+proxymap unix - - n - - proxymap
+error unix - - n - - error
+postlog unix-dgram n - n - 1 postlogd
+`)
+	run(t, exec.Command("chmod", "644", dir+"/etc/main.cf", dir+"/etc/master.cf"))
+	return serves(t, at, exec.Command("postfix", "-c", dir+"/etc", "start-fg"))
+}
+
+func postfixFaults(t *testing.T) []fault {
+	certs, secured, options := newShopCertificates(t), make(map[string]string), make(map[string]string)
+	for name, f := range certs.files {
+		secured[name] = freeAddress(t)
+		options[secured[name]] = fmt.Sprintf("-o smtpd_tls_security_level=may -o {smtpd_tls_cert_file=%s} -o {smtpd_tls_key_file=%s}", f.chain, f.key)
+	}
+	closed := freeAddress(t)
+	options[closed] = "-o {smtpd_client_restrictions=reject} -o smtpd_delay_reject=no"
+	at := postfix(t, options).at
+	smtp := byPlugin("smtp", object{})
+	startTLS := talk(certs.tls(nil), "^220 ", "> EHLO prober.test", "^250[ -]STARTTLS", "> STARTTLS", "TLS after ^220 ")
+	rows := []fault{
+		{"smtp: greeting", at, smtp, "success", "mail.shop.test ESMTP Postfix"},
+		{"smtp: no STARTTLS", at, byPlugin("smtp", object{"startTLS": true}), "failure", "the server does not offer STARTTLS"},
+		{"smtp: client rejected", closed, smtp, "failure", "greeting: the server says 554 5.7.1 …: Client host rejected: Access denied"},
+		{"expect: client rejected", closed, within("1s", talk(nil, "^220 ")), "failure", `no line matches "^220 "; the last line was "554 5.7.1 …: Client host rejected: Access denied"; the deadline of 1s has passed`},
+		{"expect: no STARTTLS", at, within("1s", startTLS), "failure", `step 3: no line matches "^250[ -]STARTTLS"; the last line was "250 …"; the deadline of 1s has passed`},
+		{"smtp: redis at the port", redisServer(t).at, within("1s", smtp), "failure", "timed out after 1s: read tcp {AT}: connected after …; 0 bytes sent, 0 received"},
+		{"expect: cut greeting", cut(t, at, 8), talk(nil, "^220 .*Postfix"), "failure", `the peer ended without "^220 .*Postfix"; its last line was "220 mail"`},
+		{"smtp: cut greeting", cut(t, at, 8), smtp, "failure", "greeting: the server hung up"},
+	}
+	rows = append(rows, down(t, postfix(t, nil), smtp)...)
+	return append(rows, certs.faults(secured, startTLS, "step 5: starttls: ", `connected in … ms: "220 2.0.0 Ready to start TLS"`)...)
+}
+
+// dovecot starts a server of IMAP, with TLS at another address if there are certificates.
+func dovecot(t *testing.T, certs *certificateFiles) (plain *server, secured string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "prober-e2e-") // short enough for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	run(t, exec.Command("chmod", "755", dir))
+	at := freeAddress(t)
+	_, port, _ := net.SplitHostPort(at)
+	tls := "ssl = no"
+	securePort := "0"
+	if certs != nil {
+		secured = freeAddress(t)
+		_, securePort, _ = net.SplitHostPort(secured)
+		tls = fmt.Sprintf("ssl = yes\nssl_cert = <%s\nssl_key = <%s", certs.chain, certs.key)
+	}
+	config := fmt.Sprintf(`protocols = imap
+base_dir = %s/run
+state_dir = %[1]s/state
+log_path = /dev/stderr
+listen = 127.0.0.1
+disable_plaintext_auth = no
+auth_failure_delay = 0
+mail_location = maildir:%[1]s/mail
+%[2]s
+service imap-login {
+  inet_listener imap {
+    port = %[3]s
+  }
+  inet_listener imaps {
+    port = %[4]s
+    ssl = yes
+  }
+}
+service anvil {
+  unix_listener anvil-auth-penalty {
+    mode = 0
+  }
+}
+passdb {
+  driver = static
+  args = password=sesame
+}
+userdb {
+  driver = static
+  args = uid=nobody gid=nogroup home=%[1]s/home
+}
+`, dir, tls, port, securePort)
+	return serves(t, at, exec.Command("dovecot", "-F", "-c", file(t, "dovecot.conf", config))), secured
+}
+
+func dovecotFaults(t *testing.T) []fault {
+	certs, secured := newShopCertificates(t), make(map[string]string)
+	for name, f := range certs.files {
+		_, secured[name] = dovecot(t, &f)
+	}
+	s, _ := dovecot(t, nil)
+	hangs, _ := dovecot(t, nil)
+	greeting := talk(nil, `^\* OK`)
+	login := func(password string) object {
+		return within("6s", talk(object{"timeout": "5s"}, `^\* OK`, "> a LOGIN shop "+password, `^a OK`))
+	}
+	rows := []fault{
+		{"greeting", s.at, greeting, "success", `connected in … ms: "* OK …"`},
+		{"wrong password", s.at, login("guess"), "failure", `step 3: no line matches "^a OK"; the last line was "a NO [AUTHENTICATIONFAILED] Authentication failed."; the timeout of 5s has passed`},
+		{"POP3 expected", s.at, within("1s", talk(nil, `^\+OK`)), "failure", `no line matches "^\\+OK"; the last line was "* OK …"; the deadline of 1s has passed`},
+		{"cut greeting", cut(t, s.at, 3), greeting, "failure", `the peer ended without "^\\* OK"; its last line was "* O"`},
+		{"TLS on a port without it", s.at, talk(object{"tls": true}, "OK"), "failure", "tls: first record does not look like a TLS handshake"},
+		{"no TLS on a port with it", secured[goodCert], within("1s", greeting), "failure", "timed out after 1s: read tcp {AT}: connected after …; 0 bytes sent, 0 received"},
+	}
+	rows = append(rows, down(t, hangs, greeting)...)
+	return append(rows, certs.faults(secured, talk(certs.tls(object{"tls": true}), `^\* OK`), "", `connected in … ms: "* OK …"`)...)
+}
+
+// sshd starts an SSH server with more lines of its file.
+func sshd(t *testing.T, more string) *server {
+	t.Helper()
+	dir, at := t.TempDir(), freeAddress(t)
+	run(t, exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", dir+"/key"))
+	run(t, exec.Command("mkdir", "-p", "/run/sshd"))
+	path, err := exec.LookPath("sshd") // sshd runs itself by its absolute path
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serves(t, at, exec.Command(path, "-D", "-e", "-f", file(t, "sshd_config", fmt.Sprintf("ListenAddress %s\nHostKey %s/key\nPidFile none\nUsePAM no\n%s", at, dir, more))))
+}
+
+func sshFaults(t *testing.T) []fault {
+	at, full := sshd(t, "").at, sshd(t, "MaxStartups 1\n").at
+	await(t, "the first client", func() bool { // the connection that made sure that it listens may still count
+		conn, err := net.Dial("tcp", full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		return strings.HasPrefix(line, "SSH-2.0")
+	})
+	banner := talk(nil, "^SSH-2.0-")
+	web := freeAddress(t)
+	nginx(t, web, page(web))
+	rows := []fault{
+		{"banner", at, banner, "success", `connected in … ms: "SSH-2.0-OpenSSH_…"`},
+		{"MaxStartups", full, banner, "failure", `the peer ended without "^SSH-2.0-"; its last line was "Exceeded MaxStartups"`},
+		{"old version expected", at, within("1s", talk(nil, "^SSH-1.99-")), "failure", `no line matches "^SSH-1.99-"; the last line was "SSH-2.0-OpenSSH_…"; the deadline of 1s has passed`},
+		{"nginx at the port", web, within("1s", banner), "failure", "timed out after 1s: read tcp {AT}: connected after …; 0 bytes sent, 0 received"},
+		{"cut banner", cut(t, at, 5), banner, "failure", `the peer ended without "^SSH-2.0-"; its last line was "SSH-2"`},
+		{"slow banner", slow(t, at, 300*time.Millisecond), talk(object{"latency": object{"warn": "200ms"}}, "^SSH-2.0-"), "warning", "it took … ms, more than 200ms"},
+		{"tcpSocket: stopped", sshd(t, "").stop(), object{"tcpSocket": object{}}, "failure", "dial tcp {AT}: connect: connection refused"},
+	}
+	return append(rows, down(t, sshd(t, ""), banner)...)
+}
+
+// slapd starts a directory with the administrator cn=admin,dc=shop.
+func slapd(t *testing.T, extra string) *server {
+	t.Helper()
+	dir, at := t.TempDir(), freeAddress(t)
+	config := fmt.Sprintf("include /etc/ldap/schema/core.schema\nmodulepath /usr/lib/ldap\nmoduleload back_mdb\npidfile %s/pid\nargsfile %[1]s/args\n%[2]sdatabase mdb\nmaxsize 10485760\nsuffix dc=shop\nrootdn cn=admin,dc=shop\nrootpw sesame\ndirectory %[1]s\n", dir, extra)
+	return serves(t, at, exec.Command("slapd", "-d", "0", "-f", file(t, "slapd.conf", config), "-h", "ldap://"+at))
+}
+
+func slapdFaults(t *testing.T) []fault {
+	bind := func(at, password string) object {
+		return object{"exec": object{"command": []string{"ldapwhoami", "-x", "-o", "nettimeout=1", "-H", "ldap://" + at, "-D", "cn=admin,dc=shop", "-w", password}}}
+	}
+	certs := newShopCertificates(t)
+	secured := func(name string) string {
+		f := certs.files[name]
+		return slapd(t, fmt.Sprintf("TLSCACertificateFile %q\nTLSCertificateFile %[1]q\nTLSCertificateKeyFile %q\n", f.chain, f.key)).at
+	}
+	startTLS := byPlugin("tls-expiry", object{"starttls": "ldap", "serverName": "shop.test", "ca": certs.root, "failDays": 1})
+	at, closed, frozen := slapd(t, "").at, freeAddress(t), slapd(t, "").freeze()
+	return []fault{
+		{"bind", at, bind(at, "sesame"), "success", "dn:cn=admin,dc=shop"},
+		{"wrong password", at, bind(at, "guess"), "failure", "ldap_bind: Invalid credentials (49)"},
+		{"stopped", closed, bind(closed, "sesame"), "failure", "ldap_sasl_bind(SIMPLE): Can't contact LDAP server (-1)"},
+		{"SIGSTOP", frozen, within("500ms", bind(frozen, "sesame")), "failure", `command timed out: "ldapwhoami …" timed out after 500ms: still running; no output`},
+		{"no STARTTLS", at, startTLS, "failure", "ldap: the server does not offer TLS: result code 2, protocolError"},
+		{"good certificate", secured(goodCert), startTLS, "success", "…CN=shop.test ends in 89 days…"},
+		{"self-signed certificate", secured(selfSignedCert), startTLS, "failure", `tls: failed to verify certificate: x509: certificate signed by unknown authority: self-signed certificate "CN=shop.test"; CN=shop.test ends in 89 days, at …`},
+		{"wrong name", secured(wrongNameCert), startTLS, "failure", "tls: failed to verify certificate: x509: certificate is valid for mail.test, not shop.test; CN=mail.test ends in 89 days, at …"},
+	}
+}
+
+func mosquittoFaults(t *testing.T) []fault {
+	dir := dataFolder(t)
+	start := func(more string) *server {
+		at := freeAddress(t)
+		host, port, _ := net.SplitHostPort(at)
+		return serves(t, at, exec.Command("mosquitto", "-c", file(t, "mosquitto.conf", fmt.Sprintf("user root\npersistence false\nlistener %s %s\n%s", port, host, more))))
+	}
+	passwords := filepath.Join(dir, "passwords")
+	run(t, exec.Command("mosquitto_passwd", "-b", "-c", passwords, "shop", "sesame"))
+	publish := func(at, password string) object {
+		_, port, _ := net.SplitHostPort(at)
+		return object{"exec": object{"command": []string{"mosquitto_pub", "-h", "127.0.0.1", "-p", port, "-t", "shop", "-m", "x", "-u", "shop", "-P", password}}}
+	}
+	certs, secured := newShopCertificates(t), make(map[string]string)
+	for name, f := range certs.files {
+		secured[name] = start(fmt.Sprintf("allow_anonymous true\ncertfile %s\nkeyfile %s\n", f.chain, f.key)).at
+	}
+	at, closed := start("password_file "+passwords+"\n").at, freeAddress(t)
+	open := start("allow_anonymous true\n").at
+	rows := []fault{
+		{"publish", at, publish(at, "sesame"), "success", ""},
+		{"wrong password", at, publish(at, "guess"), "failure", "Connection error: Connection Refused: not authorised. Error: The connection was refused."},
+		{"stopped", closed, publish(closed, "sesame"), "failure", "Error: Connection refused"},
+		{"tcpSocket", open, object{"tcpSocket": object{}}, "success", ""},
+		{"TLS on a port without it", open, talk(certs.tls(object{"tls": true})), "failure", "tls: read tcp …->{AT}: read: connection reset by peer"},
+	}
+	return append(rows, certs.faults(secured, talk(certs.tls(object{"tls": true})), "", "connected in … ms")...)
+}
