@@ -81,9 +81,9 @@ func (a *Agent) throttled(next http.Handler) http.Handler {
 // action is a request that changes something.
 type action struct {
 	name   string // one of [metrics.Actions]; "" for a request that only reads
-	object string // the probe as NAMESPACE/POD/CONTAINER/KIND, the plugin, the receiver, or the maintenance window
+	object string // the probe as NAMESPACE/POD/CONTAINER/KIND, the plugin, the receiver, the incident, or the maintenance window
 	by     access.Caller
-	detail string // duration and reason of a pause or a maintenance window; "" for none
+	detail string // duration and reason of a pause or a maintenance window, text of a note; "" for none
 }
 
 // actionKey is the context key of an allowed action, an *action.
@@ -121,6 +121,9 @@ func actionOf(r *http.Request) action {
 	}
 	if receiver, ok := strings.CutPrefix(dir, "/api/v1/notifications/"); ok && name == "test" {
 		return action{name: name, object: strings.TrimSuffix(receiver, "/")}
+	}
+	if incident, ok := strings.CutPrefix(dir, "/api/v1/incidents/"); ok && name == "notes" {
+		return action{name: "note", object: strings.TrimSuffix(incident, "/")}
 	}
 	probe, ok := strings.CutPrefix(strings.TrimSuffix(dir, "/"), "/api/v1/probes/")
 	if !ok || !slices.Contains(probeActions, name) {
@@ -160,7 +163,7 @@ func actionResult(status int) string {
 var doneReasons = map[string]string{
 	"trigger": "ProbeTriggered", "pause": "ProbePaused", "force": "ProbeForced", "resume": "ProbeResumed",
 	"promote": "PluginPromoted", "reload": "Reloaded", "test": "NotificationTested",
-	"maintain": "MaintenanceAdded", "end_maintenance": "MaintenanceRemoved",
+	"note": "IncidentNoted", "maintain": "MaintenanceAdded", "end_maintenance": "MaintenanceRemoved",
 }
 
 // recordAction logs and counts an allowed action, and adds an event.

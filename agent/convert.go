@@ -120,13 +120,16 @@ func (a *Agent) apiExplanation(x *manager.Explanation) api.Explanation {
 const maxPartCause = 200
 
 // apiIncident converts n to its API type, with at most most parts.
-func apiIncident(n *incidents.Incident, most int) api.IncidentStatus {
+func apiIncident(n *incidents.Incident, notes []incidents.Note, most int) api.IncidentStatus {
 	shown := api.IncidentStatus{
 		ID: n.ID, State: api.IncidentOpen, Cause: n.Cause, Start: n.Start, End: n.End, Failing: n.Failing, Probes: max(n.Peak, len(n.Parts)),
 		First: apiPart(&n.First), Parts: make([]api.IncidentPart, min(len(n.Parts), most)),
 	}
 	if !n.End.IsZero() {
 		shown.State = api.IncidentEnded
+	}
+	for _, note := range notes {
+		shown.Notes = append(shown.Notes, api.IncidentNote(note))
 	}
 	for i := range shown.Parts {
 		shown.Parts[i] = apiPart(&n.Parts[i])

@@ -92,10 +92,13 @@ func (a *Agent) configured(c *config.Agent) error {
 	}
 	a.guard.SetScrapes(scrapes)
 	a.scrapeRules.Store(c.Blackbox)
+	labels := slices.SortedFunc(slices.Values(c.TargetLabels), func(x, y config.TargetLabel) int { return strings.Compare(x.Metric, y.Metric) })
+	a.targetLabels.Store(&labels)
 	if a.offline == nil {
 		a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
 		a.notifier.Set(a.cfg.ConfigFile, c.Notify)
 		a.maintenance.Set(c.Maintenance)
+		a.slos.Set(c.SLO)
 		a.judge.Set(a.dependencies(c))
 		if a.cfg.Configured != nil {
 			a.cfg.Configured(c)

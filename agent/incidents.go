@@ -2,19 +2,25 @@ package agent
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/incidents"
+	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/reply"
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
@@ -63,6 +69,14 @@ func isIncident(s *states.Status) bool {
 
 func (a *Agent) stateOf(i *worker.Info) states.Status {
 	return a.states.Of(i.PodUID, i.Container, i.Kind)
+}
+
+// openIncidents creates the watch of incidents, with the file of the state directory.
+func (a *Agent) openIncidents() {
+	a.incidents = incidents.NewWatch(a.incidentProbes)
+	if a.cfg.StateDir != "" {
+		a.incidents.Open(filepath.Join(a.cfg.StateDir, "incidents.json"), a.log)
+	}
 }
 
 // incidentProbes returns the probes that fail, and the others.
@@ -130,7 +144,7 @@ func (a *Agent) serveIncidents(w http.ResponseWriter, r *http.Request) {
 		}
 		q.filters[name] = values[0]
 	}
-	most, err := partsLimit(q.filters["parts"])
+	most, err := itemsLimit("parts", q.filters["parts"])
 	if err := cmp.Or(err, q.oneOf("state", []string{api.IncidentOpen, api.IncidentEnded})); err != nil {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
@@ -144,21 +158,21 @@ func (a *Agent) serveIncidents(w http.ResponseWriter, r *http.Request) {
 		if q.filters["namespace"] != "" {
 			converted = math.MaxInt // parts of other namespaces do not count
 		}
-		all := apiIncident(n, converted)
+		all := apiIncident(n, a.incidents.Notes(n.ID), converted)
 		s, ok := all.Only(func(p *api.IncidentPart) bool { return q.matches("namespace", p.Namespace) })
 		s.Parts = s.Parts[:min(len(s.Parts), most)]
 		return &s, ok && q.matches("state", s.State)
 	})
 }
 
-// partsLimit returns the limit of parts that text requests; "" is no limit.
-func partsLimit(text string) (int, error) {
+// itemsLimit returns the limit that the parameter called name requests with text; "" is no limit.
+func itemsLimit(name, text string) (int, error) {
 	if text == "" {
 		return math.MaxInt, nil
 	}
 	most, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("parts %q must be an integer, at least 0", text)
+		return 0, fmt.Errorf("%s %q must be an integer, at least 0", name, text)
 	}
 	return int(most), nil
 }
@@ -171,9 +185,40 @@ func (a *Agent) serveIncident(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, n := range a.incidents.Log().All() {
 		if n.ID == r.PathValue("id") {
-			reply.JSON(w, apiIncident(n, math.MaxInt))
+			reply.JSON(w, apiIncident(n, a.incidents.Notes(n.ID), math.MaxInt))
 			return
 		}
 	}
 	reply.Fail(w, http.StatusNotFound, "there is no incident %q", r.PathValue("id"))
+}
+
+// serveNote adds a note to an incident, and responds with the incident.
+func (a *Agent) serveNote(w http.ResponseWriter, r *http.Request) {
+	for parameter := range r.URL.Query() {
+		reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; the body has the note", parameter)
+		return
+	}
+	var asked api.NoteRequest
+	err := pauses.ReadBody(r.Body, &asked)
+	if err == nil && strings.TrimSpace(asked.Text) == "" {
+		err = errors.New("text is required")
+	}
+	if err == nil {
+		asked.Text, err = config.ParseReason(asked.Text)
+	}
+	if err != nil {
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	act, id := actionFrom(r.Context()), r.PathValue("id")
+	act.detail = asked.Text
+	n, err := a.incidents.AddNote(id, incidents.Note{Time: time.Now().UTC().Truncate(time.Second), By: callerText(&act.by), Text: asked.Text})
+	switch {
+	case errors.Is(err, incidents.ErrMissing):
+		reply.Fail(w, http.StatusNotFound, "there is no incident %q", id)
+	case err != nil:
+		reply.Fail(w, http.StatusConflict, "%s: %v", id, err)
+	default:
+		reply.JSON(w, apiIncident(n, a.incidents.Notes(id), math.MaxInt))
+	}
 }

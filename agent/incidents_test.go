@@ -1,12 +1,16 @@
 package agent_test
 
 import (
+	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
 // awaitIncidents reads the incidents until they satisfy ok. Steps of incidents follow changes of states.
@@ -78,4 +82,59 @@ func TestIncidents(t *testing.T) {
 	if ended.ID != open.ID || !ended.Start.Equal(open.Start) || ended.End.Before(open.Start) || ended.Probes != 2 || ended.Failing != 0 {
 		t.Errorf("ended: %+v", ended)
 	}
+}
+
+// note sends the body of a note.
+func (r *running) note(id, body string) (int, string) {
+	r.t.Helper()
+	res, err := r.local.Post("http://localhost/api/v1/incidents/"+id+"/notes", "application/json", strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(answer)
+}
+
+// An incident and its notes outlive the agent.
+func TestIncidentNotes(t *testing.T) {
+	t.Parallel()
+	target, dir, socket := newTarget(t), t.TempDir(), filepath.Join(shortDir(t), "s")
+	target.status.Store(http.StatusServiceUnavailable)
+	begin := func(t *testing.T) (*running, api.IncidentStatus) {
+		r := start(t, target.external("shop"), func(c *agent.Config) { c.StateDir, c.Socket = dir, socket })
+		return r, r.awaitIncidents("open", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].State == api.IncidentOpen })[0]
+	}
+	var id string
+	t.Run("first agent", func(t *testing.T) {
+		r, n := begin(t)
+		id = n.ID
+		code, stdout, stderr := clitest.Run(nil, "note", id, "the", "switch is replaced", "--server", "unix:"+socket)
+		if code != 0 || stdout != "incident "+id+": 1 note\n" {
+			t.Fatalf("%d, %q, %q", code, stdout, stderr)
+		}
+		r.lines.await(t, 0, "msg=action action=note object="+id+" result=ok", `detail="the switch is replaced"`)
+		v := newValidator(t)
+		for body, want := range map[string]int{`{"text":"second"}`: 200, `{"text":" "}`: 400, `{}`: 400, `{"text":"a\nb"}`: 400, `{"note":"x"}`: 400, `[]`: 400} {
+			status, answer := r.note(id, body)
+			if err := v.check("POST", "/api/v1/incidents/{id}/notes", status, answer); err != nil || status != want {
+				t.Errorf("%s: %d, %v: %s", body, status, err, answer)
+			}
+		}
+		if status, answer := r.note("none", `{"text":"x"}`); status != http.StatusNotFound {
+			t.Errorf("%d: %s", status, answer)
+		}
+	})
+	t.Run("next agent", func(t *testing.T) {
+		r, n := begin(t)
+		if n.ID != id || len(n.Notes) != 2 || n.Notes[0].Text != "the switch is replaced" || n.Notes[0].Time.IsZero() || n.Notes[0].By == "" {
+			t.Errorf("%+v", n)
+		}
+		if _, stdout, _ := clitest.Run(nil, "describe", "incident", id, "--server", r.url); !strings.Contains(stdout, "\nNotes:\n  ") || !strings.Contains(stdout, "the switch is replaced") {
+			t.Error(stdout)
+		}
+	})
 }

@@ -74,8 +74,7 @@ func (a *Agent) countTargets() metrics.Targets {
 	all := a.targets()
 	counts := metrics.Targets{Probed: func(yield func(metrics.Target) bool) {
 		for i := range all.Items {
-			t := &all.Items[i]
-			if t.State == pods.TargetProbed && !yield(metrics.Target{Namespace: t.Namespace, Pod: t.Pod, Container: pods.TargetContainer, Group: t.Group, Address: t.Address}) {
+			if t := &all.Items[i]; t.State == pods.TargetProbed && !yield(a.targetMetric(t)) {
 				return
 			}
 		}
@@ -87,6 +86,19 @@ func (a *Agent) countTargets() metrics.Targets {
 		})
 	}
 	return counts
+}
+
+// targetMetric returns what the metrics have of a target.
+func (a *Agent) targetMetric(t *pods.Target) metrics.Target {
+	m := metrics.Target{Namespace: t.Namespace, Pod: t.Pod, Container: pods.TargetContainer, Group: t.Group, Address: t.Address}
+	if chosen := a.targetLabels.Load(); chosen != nil {
+		for _, l := range *chosen {
+			if value, ok := t.Labels[l.Name]; ok {
+				m.Labels = append(m.Labels, metrics.TargetLabel{Name: l.Metric, Value: value})
+			}
+		}
+	}
+	return m
 }
 
 // podHost returns the functions that the agent offers its source of pods.

@@ -91,8 +91,6 @@ func (a *Agent) shares(slots int, wait time.Duration, full string) *access.Share
 // routes returns all routes of the agent. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
 	lists := a.shares(maxLists, listWait, "too many lists are being read")
-	slow := a.shares(maxReports, listWait, "too many reports are being read")
-	history := &reports.Server{Store: a.history, Target: a.targetOf}
 	pushes := a.shares(maxPushes, slotWait, "too many reports are being stored")
 	byToken := pushes.Limit(a.pushes.ServeToken)
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
@@ -106,15 +104,14 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/probes", lists.Limit(a.serveProbes)},
 		{"GET " + oneProbe, a.serveProbe},
 		{"GET " + oneProbe + "/explain", a.serveExplain},
-		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
-		{"GET /api/v1/report", slow.Limit(history.Report)},
-		{"GET /api/v1/changes", slow.Limit(history.Changes)},
 		{"POST " + oneProbe + "/{action}", a.serveAction},
 		{"POST /api/v1/push", pushes.Limit(a.pushes.ServeLines)},
 		{"POST /api/v1/push/{name}", pushes.Limit(a.pushes.ServeName)},
 		{"GET /api/v1/endpoints", lists.Limit(a.serveEndpoints)},
 		{"GET /api/v1/incidents", lists.Limit(a.serveIncidents)},
 		{"GET /api/v1/incidents/{id}", a.serveIncident},
+		{"POST /api/v1/incidents/{id}/notes", a.serveNote},
+		{"GET /api/v1/certificates", lists.Limit(a.serveCertificates)},
 		{"GET /api/v1/targets", lists.Limit(a.serveTargets)},
 		{"GET /api/v1/events", lists.Limit(a.serveEvents)},
 		{"GET /api/v1/stream", a.serveStream()},
@@ -132,6 +129,7 @@ func (a *Agent) routes() []route {
 		}).ServeHTTP)},
 		{"GET /metrics", a.shares(maxMetrics, slotWait, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
 	}
+	all = append(all, a.pastRoutes(oneProbe)...)
 	for _, path := range []string{access.PushPath + "{token}", access.PushPath + "{token}/{what}"} {
 		all = append(all, route{"GET " + path, byToken}, route{"POST " + path, byToken})
 	}
@@ -149,6 +147,18 @@ func (a *Agent) routes() []route {
 	return all
 }
 
+// pastRoutes returns the routes of the history and of SLOs. oneProbe is the path of a probe.
+func (a *Agent) pastRoutes(oneProbe string) []route {
+	slow := a.shares(maxReports, listWait, "too many reports are being read")
+	history := &reports.Server{Store: a.history, Target: a.targetOf}
+	return []route{
+		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
+		{"GET /api/v1/report", slow.Limit(history.Report)},
+		{"GET /api/v1/changes", slow.Limit(history.Changes)},
+		{"GET /api/v1/slos", a.serveSLOs},
+	}
+}
+
 // index is the response of /api/v1/, and of / to clients other than browsers.
 const index = `prober
 
@@ -160,8 +170,10 @@ GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   the reason for its re
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/changes              changes of the states of probes, with --state-dir; ?since= until= namespace= pod= container= kind=
+GET  /api/v1/slos                 SLOs of prober.yaml: error budgets and burn rates; ?namespace= pod= container= kind=
 GET  /api/v1/incidents            failing probes, grouped by what they share, with /ID for one; ?namespace= state= parts=
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
+GET  /api/v1/certificates         certificates that servers show to probes, the first to end first; ?namespace= pod= container= kind= probes=
 GET  /api/v1/endpoints            endpoints of prober.yaml with their checks, and pushes; ?namespace= name= type= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
                                   lists take ?limit= continue=, as the Kubernetes API does
@@ -177,6 +189,7 @@ GET  /healthz /livez /readyz      each with ?verbose
 
 Over the unix socket of --socket, or with the token of --token-file:
 POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=), force (?state= for= reason=) or resume one
+POST /api/v1/incidents/ID/notes   add a note to an incident, in JSON: text
 POST /api/v1/maintenance          start a maintenance window, in JSON: name, match, from, until, for, reason, uptime
 DELETE /api/v1/maintenance/NAME   end it
 POST /api/v1/plugins/NAME/promote replace a plugin by its shadow

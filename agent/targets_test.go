@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -107,5 +108,36 @@ func TestAgentWithoutTargetsHasNone(t *testing.T) {
 	r := start(t, newTarget(t).external("shop"))
 	if status, body := r.do("GET", "/api/v1/targets"); status != http.StatusOK || body != `{"sources":[],"items":[]}`+"\n" {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// The metrics have the labels that prober.yaml chooses, and a reload changes them.
+func TestTargetLabelsOfMetrics(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "prober.yaml")
+	write(t, file, "apiVersion: prober.dev/v1\nkind: AgentConfig\nmetrics: {targetLabels: [team, x]}\n")
+	targets := pods.Targets{Items: []pods.Target{
+		{Group: "db", Name: "a", Address: "a:1", State: "probed", Labels: map[string]string{"x": "\x1b[31m", "team": "data \"1\"", "other": "o"}, Namespace: "targets", Pod: "db-a"},
+		{Group: "db", Name: "b", Address: "b:1", State: "probed", Namespace: "targets", Pod: "db-b"},
+	}}
+	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) {
+		c.ConfigFile = file
+		inner := c.Source
+		c.Source = func(ctx context.Context, host pods.Host) (pods.Source, error) {
+			source, err := inner(ctx, host)
+			source.Targets = func() pods.Targets { return targets }
+			return source, err
+		}
+	})
+	b := `prober_target_info{address="b:1",container="target",group="db",namespace="targets",pod="db-b"} 1`
+	want := []string{`prober_target_info{address="a:1",container="target",group="db",label_team="data \"1\"",label_x="` + "\x1b[31m" + `",namespace="targets",pod="db-a"} 1`, b}
+	if got := r.series("prober_target_info{"); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	write(t, file, "apiVersion: prober.dev/v1\nkind: AgentConfig\nmetrics: {targetLabels: [other]}\n")
+	r.reload()
+	want = []string{`prober_target_info{address="a:1",container="target",group="db",label_other="o",namespace="targets",pod="db-a"} 1`, b}
+	if got := r.series("prober_target_info{"); !slices.Equal(got, want) {
+		t.Errorf("after the reload: %q", got)
 	}
 }

@@ -105,7 +105,7 @@ func (c probeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.collectStates(ch)
 	for t := range c.m.probedTargets() {
-		ch <- targetInfo.With(1, valid(t.Namespace), valid(t.Pod), valid(t.Container), valid(t.Group), valid(t.Address))
+		ch <- targetMetric(&t)
 	}
 	for p := range c.m.ready.allPods() {
 		ch <- podReady.With(oneIf(p.ready), p.namespace, p.pod)
@@ -125,6 +125,19 @@ func (c probeCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- newDurationMetric(d.exposed(), labels)
 	}
+}
+
+// targetMetric returns prober_target_info of a target.
+func targetMetric(t *Target) prometheus.Metric {
+	values := []string{valid(t.Namespace), valid(t.Pod), valid(t.Container), valid(t.Group), valid(t.Address)}
+	if len(t.Labels) == 0 {
+		return targetInfo.With(1, values...)
+	}
+	names := targetInfo.LabelNames()
+	for _, l := range t.Labels {
+		names, values = append(names, l.Name), append(values, valid(l.Value))
+	}
+	return prometheus.MustNewConstMetric(prometheus.NewDesc(targetInfo.Name, targetInfo.Help, names, nil), prometheus.GaugeValue, 1, values...)
 }
 
 func (c probeCollector) collectStates(ch chan<- prometheus.Metric) {

@@ -112,7 +112,7 @@ func oddMetrics(buckets metrics.Buckets) *metrics.Metrics {
 	odd := []string{"web", "", `a"b`, `a\b`, "a\nb", `\n`, "ünï", "日本", "a b", "a,b", "{a}", "bad\xff", "\xff\xfe", "#", "\u2028"}
 	var targets []metrics.Target
 	for i, name := range odd {
-		targets = append(targets, metrics.Target{Namespace: "targets", Pod: fmt.Sprint(i), Container: "target", Group: name, Address: name})
+		targets = append(targets, metrics.Target{Namespace: "targets", Pod: fmt.Sprint(i), Container: "target", Group: name, Address: name, Labels: []metrics.TargetLabel{{"label_a", name}, {"label_" + strings.Repeat("b", i%3+1), "x"}}[:i%3]})
 	}
 	if err := m.RegisterTargets(prometheus.NewRegistry(), func() metrics.Targets { return metrics.Targets{Probed: slices.Values(targets)} }); err != nil {
 		panic(err) // the registry is new

@@ -43,7 +43,7 @@ func (c limitCollector) Collect(ch chan<- prometheus.Metric) {
 
 // Actions are the actions that a user can request from an agent, and ActionResults their results.
 var (
-	Actions       = []string{"trigger", "pause", "force", "resume", "promote", "reload", "test", "maintain", "end_maintenance"}
+	Actions       = []string{"trigger", "pause", "force", "resume", "promote", "reload", "test", "maintain", "end_maintenance", "note"}
 	ActionResults = []string{"ok", "denied", "not_found", "error"}
 )
 

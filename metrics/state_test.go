@@ -231,3 +231,19 @@ func TestPodReadyAndPauses(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
+
+func TestCertificateThatEndsFirstOfTwins(t *testing.T) {
+	_, registry := setup(t)
+	at := func(begin, end int64) metrics.Certificate {
+		return metrics.Certificate{Namespace: web.Namespace, Pod: web.Pod, Container: web.Container, Kind: web.Kind, NotBefore: time.Unix(begin, 0), NotAfter: time.Unix(end, 0)}
+	}
+	if err := metrics.RegisterCertificates(registry, func() iter.Seq[metrics.Certificate] {
+		return slices.Values([]metrics.Certificate{at(10, 300), at(20, 200), at(30, 400)})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"prober_certificate_not_after_timestamp_seconds{" + ofWeb + "} 200", "prober_certificate_not_before_timestamp_seconds{" + ofWeb + "} 20"}
+	if diff := cmp.Diff(want, samples(t, registry, "prober_certificate_not_after_timestamp_seconds", "prober_certificate_not_before_timestamp_seconds")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

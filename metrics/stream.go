@@ -158,6 +158,9 @@ func writeTargets(w *exposition.Writer, m *Metrics) {
 		w.Label("address", valid(t.Address))
 		w.Label("container", valid(t.Container))
 		w.Label("group", valid(t.Group))
+		for _, l := range t.Labels {
+			w.Label(l.Name, valid(l.Value))
+		}
 		w.Label("namespace", valid(t.Namespace))
 		w.Label("pod", valid(t.Pod))
 		w.Value(1)

@@ -9,7 +9,15 @@ import (
 )
 
 // Target is a target of prober.yaml that is probed.
-type Target struct{ Namespace, Pod, Container, Group, Address string }
+type Target struct {
+	Namespace, Pod, Container, Group, Address string
+
+	Labels []TargetLabel // chosen ones, sorted by name
+}
+
+// TargetLabel is a label of prober_target_info that the user has chosen. Name is a valid name of a label, and begins
+// with "label_".
+type TargetLabel struct{ Name, Value string }
 
 // TargetSource is a source of targets with its counts.
 type TargetSource struct {

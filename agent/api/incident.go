@@ -19,7 +19,7 @@ const (
 
 // IncidentStatus is a group of probes that began to fail together, and share a cause, a place or a dependency.
 type IncidentStatus struct {
-	// ID is the same as long as the incident is known. After a restart of the agent, incidents have new ones.
+	// ID is the same as long as the incident is known. With a state directory, a restart of the agent keeps it.
 	ID    string `json:"id"`
 	State string `json:"state"` // "open", or "ended" if no probe fails any more
 	// Cause is what the probes share, such as "connection refused from 10.0.3.0/24". A target may have written a
@@ -34,6 +34,19 @@ type IncidentStatus struct {
 	// Parts are the probes, in the order of their failures: all that fail, and the newest 200 of those that have
 	// recovered. The parameter "parts" of the list limits them.
 	Parts []IncidentPart `json:"parts"`
+	Notes []IncidentNote `json:"notes,omitempty"` // the oldest first
+}
+
+// IncidentNote is what a person has written about an incident.
+type IncidentNote struct {
+	Time time.Time `json:"time"`
+	By   string    `json:"by"` // who has written it, as far as the agent knows
+	Text string    `json:"text"`
+}
+
+// NoteRequest is the body of POST /api/v1/incidents/ID/notes.
+type NoteRequest struct {
+	Text string `json:"text"` // one line of at most 256 bytes
 }
 
 // IncidentPart is a probe of an incident.

@@ -2,7 +2,7 @@
 // or a dependency.
 //
 // [Find] is the rule, and [Log.Step] gives its incidents an identity over time. Both are pure. [Watch] calls Step
-// when states change. features.go has what probes may share, find.go the grouping, and title.go the words.
+// when states change, and has the notes of people; file.go keeps both over a restart. features.go has what probes may share, find.go the grouping, and title.go the words.
 //
 // # What an incident is
 //

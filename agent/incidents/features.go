@@ -44,7 +44,8 @@ type Probe struct {
 // depends reports whether p fails because of other probes.
 func (p *Probe) depends() bool { return len(p.DependsOn) > 0 || len(p.Behind) > 0 }
 
-// class is a kind of feature. The order is the order of preference among equally frequent features.
+// class is a kind of feature. The order is the order of preference among equally frequent features. The numbers are
+// in the file of [Watch.Open].
 type class uint8
 
 const (

@@ -13,9 +13,12 @@ const (
 	// Reopen is how long after its end an incident goes on if one of its probes fails again.
 	Reopen = 5 * time.Minute
 	// Keep is how long an ended incident is kept.
-	Keep = 24 * time.Hour
+	Keep = 30 * 24 * time.Hour
 	// MaxEnded is the maximum number of ended incidents that are kept, the newest ones.
-	MaxEnded = 50
+	MaxEnded = 200
+	// KeepParts is how long an ended incident keeps more than its first [MaxOldParts] parts.
+	KeepParts   = 24 * time.Hour
+	MaxOldParts = 20
 )
 
 // maxRecovered is the maximum number of parts of an incident that do not fail, the newest ones.
@@ -189,12 +192,23 @@ func (s *step) result() (all []*Incident) {
 			if ended++; s.now.Sub(n.End) > Keep || ended > MaxEnded {
 				continue
 			}
+			n = n.aged(s.now)
 		}
 		all = append(all, n)
 	}
 	s.name(all)
 	slices.SortFunc(all, byImportance)
 	return all
+}
+
+// aged returns an ended incident with the parts that it has at the time now.
+func (n *Incident) aged(now time.Time) *Incident {
+	if now.Sub(n.End) <= KeepParts || len(n.Parts) <= MaxOldParts {
+		return n
+	}
+	short := *n
+	short.Parts = slices.Clone(n.Parts[:MaxOldParts])
+	return &short
 }
 
 // continued returns the incident after old. n has the parts that fail, and is nil if none does. It returns nil if

@@ -3,6 +3,7 @@ package incidents
 import (
 	"context"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,12 @@ type Watch struct {
 	probes  func() ([]Probe, iter.Seq[*Probe])
 	changed chan struct{}
 	log     atomic.Pointer[Log]
+
+	mu     sync.Mutex
+	notes  map[string][]Note // by ID
+	closed bool
+
+	file file
 }
 
 var _ states.Reader = (*Watch)(nil)
@@ -30,7 +37,7 @@ var _ states.Reader = (*Watch)(nil)
 // NewWatch returns a Watch without incidents. probes returns the failing and the healthy probes for [Log.Step].
 // [Watch.Run] calls it, and never concurrently with itself.
 func NewWatch(probes func() (failing []Probe, healthy iter.Seq[*Probe])) *Watch {
-	w := &Watch{probes: probes, changed: make(chan struct{}, 1)}
+	w := &Watch{probes: probes, changed: make(chan struct{}, 1), notes: make(map[string][]Note), file: file{dirty: make(chan struct{}, 1)}}
 	w.log.Store(new(Log))
 	return w
 }
@@ -58,6 +65,13 @@ func (w *Watch) Wake() {
 // Run keeps the incidents up to date until ctx ends. It makes a step after a change, at most one in a second, and
 // fewer if steps take long.
 func (w *Watch) Run(ctx context.Context) {
+	if !w.file.begun.IsZero() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(settle - time.Since(w.file.begun)):
+		}
+	}
 	for {
 		var again <-chan time.Time // never, if no incident is open
 		if w.Log().Open() {
@@ -71,7 +85,7 @@ func (w *Watch) Run(ctx context.Context) {
 		}
 		begun := time.Now()
 		failing, healthy := w.probes()
-		w.log.Store(w.Log().Step(failing, healthy, begun))
+		w.set(w.Log().Step(failing, healthy, begun))
 		select {
 		case <-ctx.Done():
 			return

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/daeace23/prober/internal/clip"
+	"github.com/daeace23/prober/internal/nearest"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -51,14 +52,17 @@ type annotationProbe struct {
 
 // times has both spellings of each duration.
 type times struct {
-	InitialDelaySeconds *int32  `json:"initialDelaySeconds"`
-	PeriodSeconds       *int32  `json:"periodSeconds"`
-	TimeoutSeconds      *int32  `json:"timeoutSeconds"`
-	InitialDelay        *string `json:"initialDelay"`
-	Period              *string `json:"period"`
-	Timeout             *string `json:"timeout"`
-	UnhealthyPeriod     *string `json:"unhealthyPeriod"`
+	InitialDelaySeconds *int32        `json:"initialDelaySeconds"`
+	PeriodSeconds       *int32        `json:"periodSeconds"`
+	TimeoutSeconds      *int32        `json:"timeoutSeconds"`
+	InitialDelay        *durationText `json:"initialDelay"`
+	Period              *durationText `json:"period"`
+	Timeout             *durationText `json:"timeout"`
+	UnhealthyPeriod     *durationText `json:"unhealthyPeriod"`
 }
+
+// durationText is a duration such as 1m30s.
+type durationText string
 
 type pluginAction struct {
 	Name   string          `json:"name"`
@@ -285,7 +289,7 @@ func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container,
 func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path, left *int) (Probe, field.ErrorList) {
 	var a annotationProbe
 	actions, raw, errs := builtinFields(raw, path)
-	if errs = append(errs, decodeStrict(raw, &a, path)...); len(errs) > 0 {
+	if errs = append(errs, decodeStrict(raw, &a, path, builtinNames()...)...); len(errs) > 0 {
 		return Probe{}, errs
 	}
 	config := Probe{
@@ -312,6 +316,14 @@ func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path 
 
 func hasAction(actions []action) bool {
 	return slices.ContainsFunc(actions, func(a action) bool { return a != nil })
+}
+
+// builtinNames returns the fields of probes that have the configs of built-in handlers.
+func builtinNames() (names []string) {
+	for i := range builtins {
+		names = append(names, builtins[i].Field)
+	}
+	return names
 }
 
 // builtinFields decodes the configs of built-in handlers in a probe. actions has an element for each entry
@@ -472,15 +484,15 @@ func (a *annotationProbe) shape(c *Probe, errs *field.ErrorList) {
 }
 
 // duration parses a duration that has two spellings, NAME and NAMESeconds.
-func duration(path *field.Path, name string, text *string, seconds *int32, fallback, least time.Duration, errs *field.ErrorList) time.Duration {
+func duration(path *field.Path, name string, text *durationText, seconds *int32, fallback, least time.Duration, errs *field.ErrorList) time.Duration {
 	at, value := path.Child(name), fallback
 	var err error
 	switch {
 	case text != nil && seconds != nil:
 		*errs = append(*errs, field.Forbidden(at, "may not be set together with "+name+"Seconds"))
 	case text != nil:
-		if value, err = time.ParseDuration(*text); err != nil {
-			*errs = append(*errs, field.Invalid(at, *text, strings.TrimPrefix(err.Error(), "time: ")))
+		if value, err = time.ParseDuration(string(*text)); err != nil {
+			*errs = append(*errs, field.Invalid(at, string(*text), strings.TrimPrefix(err.Error(), "time: ")))
 			return fallback
 		}
 	case seconds != nil:
@@ -515,8 +527,8 @@ func compactJSON(raw json.RawMessage) []byte {
 }
 
 // decodeStrict decodes raw into into, a pointer to a struct. Its errors name the field if it is unknown,
-// compared case-sensitively, or has a wrong type.
-func decodeStrict(raw json.RawMessage, into any, path *field.Path) (errs field.ErrorList) {
+// compared case-sensitively, or has a wrong type. also are other fields that raw may have had.
+func decodeStrict(raw json.RawMessage, into any, path *field.Path, also ...string) (errs field.ErrorList) {
 	unknown, err := kjson.UnmarshalStrict(raw, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		name := wrong.Field
@@ -531,17 +543,64 @@ func decodeStrict(raw json.RawMessage, into any, path *field.Path) (errs field.E
 	for _, err := range unknown {
 		at, reason := path, err.Error()
 		if f, ok := errors.AsType[kjson.FieldError](err); ok {
-			at, reason = path.Child(f.FieldPath()), "unknown field"
+			at, reason = path.Child(f.FieldPath()), "unknown field"+guess(reflect.TypeOf(into), f.FieldPath(), also)
 		}
 		errs = append(errs, field.Invalid(at, field.OmitValueType{}, reason))
 	}
 	return errs
 }
 
+// guess returns which field of a struct, or of a struct within it, an unknown one was meant to be; "" for none. also
+// are other fields of the outer struct.
+func guess(t reflect.Type, path string, also []string) string {
+	parts := strings.Split(path, ".")
+	for i, name := range parts {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return ""
+		}
+		fields := make(map[string]reflect.Type)
+		for _, f := range reflect.VisibleFields(t) {
+			if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag != "" {
+				fields[tag] = f.Type
+			}
+		}
+		if i == len(parts)-1 {
+			known := slices.Sorted(maps.Keys(fields))
+			if i == 0 {
+				known = append(known, also...)
+			}
+			return didYouMean(name, known)
+		}
+		name, _, _ = strings.Cut(name, "[")
+		if t = fields[name]; t == nil {
+			return ""
+		}
+	}
+	return ""
+}
+
+// didYouMean returns the end of an error about an unknown name; "" if no known one is like it.
+func didYouMean(name string, known []string) string {
+	found := nearest.Name(name, known)
+	if name == "interval" && slices.Contains(known, "period") { // as Prometheus, Gatus and others call it
+		found = "period"
+	}
+	if found == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", found)
+}
+
 func jsonReason(err error) string {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
 		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	if wrong.Type == reflect.TypeFor[durationText]() {
+		return "must be a duration such as 50ms, 1s or 1m30s"
 	}
 	switch wrong.Type.Kind() {
 	case reflect.String:

@@ -145,7 +145,7 @@ func (c *Probe) check(name string, r checksRule, in *v1.Container, path *field.P
 	}
 	var a annotationCheck
 	actions, raw, list := builtinFields(r.checks[name], path)
-	if list = append(list, decodeStrict(raw, &a, path)...); len(list) > 0 {
+	if list = append(list, decodeStrict(raw, &a, path, builtinNames()...)...); len(list) > 0 {
 		*errs = append(*errs, list...)
 		return check, 1
 	}

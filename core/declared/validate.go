@@ -79,9 +79,9 @@ func (d *Pod) Warnings() (list field.ErrorList) {
 }
 
 func (c *Probe) warnings() field.ErrorList {
-	period := c.Spec.Period
-	if p := c.Spec.UnhealthyPeriod; p != 0 {
-		period = min(period, p)
+	period, which := c.Spec.Period, "period"
+	if p := c.Spec.UnhealthyPeriod; p != 0 && p < period {
+		period, which = p, "unhealthyPeriod"
 	}
 	if c.Spec.Timeout <= period {
 		return nil
@@ -91,7 +91,7 @@ func (c *Probe) warnings() field.ErrorList {
 		name = "timeout"
 	}
 	return field.ErrorList{field.Invalid(c.FieldPath().Child(name), c.Spec.Timeout.String(),
-		fmt.Sprintf("the timeout of %s is longer than the period of %s: ticks that are due during an attempt are skipped", c.Spec.Timeout, period))}
+		fmt.Sprintf("the timeout of %s is longer than the %s of %s: ticks that are due during an attempt are skipped", c.Spec.Timeout, which, period))}
 }
 
 const noHandler = "must specify a handler type"

@@ -54,8 +54,8 @@ var groups = []struct {
 	commands  []string
 }{
 	{"run", "Run and check:", []string{"run", "validate", "probe", "import"}},
-	{"look", "Look at a running agent:", []string{"get", "status", "describe", "explain", "watch", "report", "simulate"}},
-	{"act", "Act on a running agent:", []string{"trigger", "pause", "resume", "force", "unforce", "maintenance", "push", "reload", "notify"}},
+	{"look", "Look at a running agent:", []string{"get", "status", "describe", "explain", "watch", "report", "page", "advise", "simulate"}},
+	{"act", "Act on a running agent:", []string{"trigger", "pause", "resume", "force", "unforce", "maintenance", "note", "push", "reload", "notify"}},
 	{"plugins", "Author plugins:", []string{"plugin"}},
 	{"kubernetes", "Kubernetes:", []string{"node", "sidecar", "agent-loss"}},
 }
@@ -82,12 +82,15 @@ var otherNames = map[string][]string{
 	"get events":        {"logs", "log", "journal", "tail"},
 	"get targets":       {"host", "hosts", "discovery"},
 	"get endpoints":     {"service", "services", "svc", "pushes"},
+	"get slos":          {"objectives", "budget", "error-budget", "budgets"},
 	"get notifications": {"alert", "alerts", "alarms"},
 	"describe":          {"show", "info", "view", "cat", "details"},
 	"explain":           {"why", "debug", "diagnose"},
 	"status":            {"health", "healthy", "summary", "state", "is-active"},
 	"watch":             {"top", "monitor", "follow", "dashboard", "live"},
 	"report":            {"history", "uptime", "availability", "sla", "stats", "reports"},
+	"page export":       {"public", "publish", "html", "badge", "badges", "status-page"},
+	"advise":            {"tune", "suggest", "recommend", "optimize"},
 	"trigger":           {"recheck", "retry", "rerun", "fire", "now", "reschedule"},
 	"pause":             {"stop", "silence", "silences", "ack", "acknowledge", "mute", "disable", "suspend", "snooze", "downtime", "halt", "inhibit"},
 	"resume":            {"start", "unpause", "unsilence", "unmute", "enable", "continue", "unack"},

@@ -89,3 +89,56 @@ func validate(t *testing.T, file string) {
 		t.Errorf("prober validate: exit code %d\n%s%s\n%s", code, stdout, stderr, file)
 	}
 }
+
+// TestImportWritesSecrets has secrets with a value, one in a variable and one that prober refuses.
+func TestImportWritesSecrets(t *testing.T) {
+	t.Chdir(t.TempDir())
+	clitest.WriteTree(t, ".", map[string]string{"config.yaml": `alerting:
+  slack: {webhook-url: "https://hooks.slack.example/T/B/x"}
+  discord: {webhook-url: "${DISCORD_URL}"}
+endpoints:
+- name: shop
+  url: "https://ops:hunter2@shop.example/"
+  headers: {X-Api-Key: hunter3}
+  conditions: ["[STATUS] == 200"]
+  alerts: [{type: slack}, {type: discord}]
+external-endpoints: [{name: job, token: potato}]
+`})
+	if code, _, stderr := clitest.Run(nil, "import", "gatus", "config.yaml", "--write-secrets"); code != 64 || !strings.Contains(stderr, "--write-secrets needs the file of -o") {
+		t.Errorf("without -o: exit code %d, %s", code, stderr)
+	}
+	code, _, stderr := clitest.Run(nil, "import", "gatus", "config.yaml", "--write-secrets", "-o", "prober.yaml")
+	for _, want := range []string{
+		"config.yaml:2: alerting.slack: secret: the URL of the webhook is written to secrets/slack-url\n",
+		"config.yaml:3: alerting.discord: secret: write the URL of the webhook to secrets/discord-url, mode 0600\n",
+	} {
+		if code != 0 || !strings.Contains(stderr, want) {
+			t.Errorf("exit code %d, no %q in\n%s", code, want, stderr)
+		}
+	}
+	want := map[string]string{"slack-url": "https://hooks.slack.example/T/B/x", "shop-password": "hunter2", "shop-x-api-key": "hunter3"}
+	got := make(map[string]string)
+	files, _ := filepath.Glob("secrets/*")
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		info, _ := os.Stat(f)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v", f, info.Mode(), err)
+		}
+		got[filepath.Base(f)] = string(text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if info, err := os.Stat("secrets"); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder has mode %v, %v", info.Mode(), err)
+	}
+	text, _ := os.ReadFile("prober.yaml")
+	if strings.Contains(string(text), "hunter") {
+		t.Errorf("a secret is in\n%s", text)
+	}
+	validate(t, string(text))
+	if code, _, stderr := clitest.Run(nil, "import", "gatus", "config.yaml", "--write-secrets", "-o", "other.yaml"); code != 64 || !strings.Contains(stderr, "secrets exists") {
+		t.Errorf("over an existing folder: exit code %d, %s", code, stderr)
+	}
+}

@@ -174,7 +174,7 @@ func TestFifthBuiltinHandler(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, c := range []struct{ config, want string }{
 		{`{host: 127.0.0.1, port: ` + port + `, begin: "220"}`, "probe banner 127.0.0.1 true metadata.annotations[prober.dev/probes][c].readiness.banner true true\nSuccess 220 ready\n"},
-		{`{port: 70000, beg: x}`, "error metadata.annotations[prober.dev/probes][c].readiness.banner.beg: Invalid value: unknown field\n"},
+		{`{port: 70000, beg: x}`, "error metadata.annotations[prober.dev/probes][c].readiness.banner.beg: Invalid value: unknown field (did you mean \"begin\"?)\n"},
 	} {
 		ctx := t.Context()
 		cmd := exec.CommandContext(ctx, "go", "run", "-overlay", file, "./internal/fifth", c.config)

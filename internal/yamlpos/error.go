@@ -44,5 +44,9 @@ func syntaxError(file string, err error) *Error {
 		line, _ = strconv.Atoi(m[1])
 		text = text[len(m[0]):]
 	}
-	return &Error{File: file, Line: line, Err: errors.New(strings.TrimPrefix(text, "yaml: "))}
+	text = strings.TrimPrefix(text, "yaml: ")
+	if strings.HasSuffix(text, "cannot start any token") {
+		text += ", such as a tab: indent with spaces"
+	}
+	return &Error{File: file, Line: line, Err: errors.New(text)}
 }

@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 		{name: "null", text: "---\n", errs: "f:1: the file is empty"},
 		{name: "two documents", text: "a: 1\n---\nb: 1\n", errs: "f:3: must be one document: another one begins here"},
 		{name: "syntax", text: "a: [\n", errs: "f:1: did not find expected node content"},
-		{name: "syntax of a second document", text: "a: 1\n---\n\tb\n", errs: "f:3: found character that cannot start any token"},
+		{name: "syntax of a second document", text: "a: 1\n---\n\tb\n", errs: "f:3: found character that cannot start any token, such as a tab: indent with spaces"},
 		{name: "unknown anchor", text: "a: *b\n", errs: "f:1: unknown anchor 'b' referenced"},
 		{name: "field set twice", text: "a: {b: 1, b: 2}\n", doc: `{"a":{"b":1}}`, errs: "f:1: a.b: the field is set twice"},
 		{name: "merge key", text: "a: &x {b: 1}\nc:\n  <<: *x\n", doc: `{"a":{"b":1},"c":{}}`, errs: "f:3: c: merge keys (<<) are not supported"},

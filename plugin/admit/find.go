@@ -12,6 +12,7 @@ import (
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/joined"
+	"github.com/daeace23/prober/internal/nearest"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/trust"
 )
@@ -156,6 +157,13 @@ func (p *Policy) addSource(e *config.Plugin, found *[]plugin.Found, taken []stri
 	at := slices.IndexFunc(*found, func(f plugin.Found) bool { return f.Manifest.Name == e.Name })
 	switch {
 	case e.Source == "" && at < 0:
+		names := make([]string, len(*found))
+		for i, f := range *found {
+			names[i] = f.Manifest.Name
+		}
+		if near := nearest.Name(e.Name, names); near != "" {
+			return fmt.Errorf("plugin %q %w (did you mean %q?)", e.Name, errNotFound, near)
+		}
 		return fmt.Errorf("plugin %q %w", e.Name, errNotFound)
 	case e.Source == "":
 		return nil

@@ -61,11 +61,17 @@ func leaves(v *jsonschema.ValidationError, root string) []error {
 	return []error{&FieldError{strings.TrimPrefix(path, "."), messageOf(v)}}
 }
 
+// durationPattern is the pattern of durations in the schemas of prober's plugins.
+const durationPattern = `^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+
 // messageOf returns the message of v without strings of the config. These may be passwords, and some
 // users can see the message but not the config.
 func messageOf(v *jsonschema.ValidationError) string {
 	switch k := v.ErrorKind.(type) {
 	case *kind.Pattern:
+		if k.Want == durationPattern {
+			return "must be a duration such as 900ms or 720h, without days"
+		}
 		return fmt.Sprintf("the value does not match pattern '%s'", k.Want)
 	case *kind.Format:
 		return fmt.Sprintf("the value is not valid %s", k.Want)

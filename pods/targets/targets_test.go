@@ -441,12 +441,17 @@ func TestTargetsRemovedFromConfigEnd(t *testing.T) {
 }
 
 func TestTimeoutLongerThanPeriodIsWarning(t *testing.T) {
-	var log bytes.Buffer
-	r := newRig(t, "targets:\n- name: g\n  static: [h]\n  probe: {httpGet: {}, period: 1s, timeout: 2s}\n")
-	r.source = targets.New(targets.Config{ConfigFile: r.path("prober.yaml"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	r.generate()
-	if want := "prober.yaml:6: targets[0].probe.timeout: the timeout of 2s is longer than the period of 1s"; !strings.Contains(log.String(), want) {
-		t.Errorf("got %s", log.String())
+	for times, want := range map[string]string{
+		"period: 1s, timeout: 2s":                      "the timeout of 2s is longer than the period of 1s",
+		"period: 5s, timeout: 2s, unhealthyPeriod: 1s": "the timeout of 2s is longer than the unhealthyPeriod of 1s",
+	} {
+		var log bytes.Buffer
+		r := newRig(t, "targets:\n- name: g\n  static: [h]\n  probe: {httpGet: {}, "+times+"}\n")
+		r.source = targets.New(targets.Config{ConfigFile: r.path("prober.yaml"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r.generate()
+		if want := "prober.yaml:6: targets[0].probe.timeout: " + want; !strings.Contains(log.String(), want) {
+			t.Errorf("%s: got %s", times, log.String())
+		}
 	}
 }
 

@@ -15,9 +15,11 @@ class Row {
     this.size = h("span.kind");
     this.since = h("span.since");
     this.parts = h("ul.parts");
-    this.node = h("li", {}, h("details", {}, h("summary.item", { "data-state": "failure" }, icon("failure"), h("span.what", {}, this.size), h("span.why", {}, h("bdi", {}, this.why)), this.since), this.parts));
+    this.notes = h("ul.notes", { "aria-label": "Notes" });
+    this.node = h("li", {}, h("details", {}, h("summary.item", { "data-state": "failure" }, icon("failure"), h("span.what", {}, this.size), h("span.why", {}, h("bdi", {}, this.why)), this.since), this.notes, this.parts));
     this.start = "";
     this.seen = "";
+    this.noted = "";
   }
 
   /** @param {any} n an incident */
@@ -26,6 +28,11 @@ class Row {
     put(this.why, line(n.cause, 240));
     put(this.size, plural(Number(n.failing), "probe"));
     this.tick();
+    const notes = JSON.stringify(n.notes ?? []);
+    if (notes !== this.noted) {
+      this.noted = notes;
+      refill(this.notes, objects(n.notes).map((note) => h("li", {}, said(note.text, 300), " ", h("span.kind", {}, since(note.time), " ago"))));
+    }
     const parts = objects(n.parts).filter((p) => !p.until).slice(0, FEW), seen = JSON.stringify([n.failing, parts]);
     if (seen === this.seen) return;
     this.seen = seen;

@@ -2,10 +2,12 @@
 // The page of one probe: its state with the cause, the events of its ticks, and its actions.
 
 import { ask, act, Failed, pathOf, setToken, token, unanswered } from "./api.js";
+import { certificatesOf } from "./certificates.js";
 import { Entry, isEntry, names } from "./checks.js";
 import { badge, containerOf, fill, h, icon, keep, labelLinks, link, put, quoted, refill, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
 import { Past } from "./past.js";
+import { Slos } from "./slo.js";
 import * as store from "./store.js";
 import { clean, clock, count, holds, line, objects, plural, since, took, when } from "./text.js";
 
@@ -36,7 +38,7 @@ export function probeView(route) {
   const head = h("div.head-state"), why = h("p.why-box", { "data-part": "summary" }, "…"), agent = h("ul.items"), agentSection = section("The agent itself", agent);
   const cause = h("div"), causeSection = section("Cause", cause);
   const ticks = h("div.ticks"), ticksSection = section("Ticks", ticks);
-  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = new Past(of), entry = new Entry(of);
+  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = new Past(of), slos = new Slos(of), entry = new Entry(of);
   const own = containerOf({ container });
   const heading = h("h1", {}, said(own || pod, 80), " ", h("span", {}, said(kind, 20)));
   const chartSection = section("Latency", chart), metricsSection = section("Metrics", metrics);
@@ -136,12 +138,12 @@ export function probeView(route) {
   const node = h("div.probe-view", {},
     h("nav.crumbs", { "aria-label": "Path" }, h("a", { href: "#/probes" }, "Probes"), h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))),
     h("div.title", {}, heading, head), why,
-    actions.node, h("div.columns", {}, h("div", {}, entry.checks, entry.reports, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, chartSection, past.node, metricsSection)));
+    actions.node, h("div.columns", {}, h("div", {}, entry.checks, entry.reports, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, slos.node, chartSection, past.node, certificatesOf(of), metricsSection)));
   agentSection.hidden = causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
   return {
     title: [line(pod, 40), line(own, 40), line(kind, 20)].filter(Boolean).join(" "), node, update,
-    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); entry.tick(); },
-    close() { closed = true; past.close(); entry.close(); clearTimeout(timer); },
+    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); slos.tick(); entry.tick(); },
+    close() { closed = true; past.close(); slos.close(); entry.close(); clearTimeout(timer); },
   };
 }
 

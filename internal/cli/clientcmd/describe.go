@@ -23,7 +23,7 @@ func newDescribe(env *command.Env) *cobra.Command {
 		Use:   "describe",
 		Short: "Show the details of probes of a running agent",
 		Long: "Describe shows probes with their spec, their state, their last ticks and the events of their\n" +
-			"pods, with the checks of endpoints and the reports of pushes.\n\n" +
+			"pods, with the checks of endpoints, the reports of pushes and the certificates of servers.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober describe shop/web readiness\n  prober describe -l app=shop --state failure",
 	}, func(ctx context.Context, c *client.Client, s *selection) error { return describe(ctx, env, c, s) })
@@ -52,6 +52,9 @@ func describe(ctx context.Context, env *command.Env, c *client.Client, s *select
 		}
 	}
 	if err := describeEndpoints(ctx, env, c, probes); err != nil {
+		return err
+	}
+	if err := describeCertificates(ctx, env, c, probes); err != nil {
 		return err
 	}
 	if len(events) > 0 {

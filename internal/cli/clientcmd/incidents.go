@@ -185,6 +185,16 @@ func describeIncident(out io.Writer, n *api.IncidentStatus) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if len(n.Notes) > 0 {
+		fmt.Fprintln(out, "\nNotes:")
+		w = tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+		for _, note := range n.Notes {
+			fmt.Fprintf(w, "  %s ago\t%s\t%s\n", ago(note.Time), line(note.Text), line(note.By))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintln(out, "\nProbes, in the order in which they failed:")
 	w = tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	for i := range n.Parts {

@@ -13,7 +13,7 @@ import (
 )
 
 const evilIncident = `{"id":"E","state":"E","cause":"E","failing":2,"first":{"namespace":"E","pod":"E","container":"E","kind":"E","target":"E","cause":"E"},
-	"parts":[{"namespace":"E","pod":"E","container":"E","kind":"E","state":"E","cause":"E"},{"state":"E","dependent":true}]}`
+	"parts":[{"namespace":"E","pod":"E","container":"E","kind":"E","state":"E","cause":"E"},{"state":"E","dependent":true}],"notes":[{"by":"E","text":"E"}]}`
 
 // incidentPart returns a part as JSON that began a minute after the start for each number.
 func incidentPart(namespace, pod string, start time.Time, minutes int, more string) string {
@@ -27,6 +27,7 @@ func twoIncidents() (list, large string) {
 	large = fmt.Sprintf(`{"id":"3fa07","state":"open","cause":"connection refused from 10.0.3.0/24","start":%q,"failing":3,"probes":4,"first":%s,"parts":[%s,%s,%s,%s]}`,
 		start.Format(time.RFC3339), first, first, incidentPart("shop", "web-1", start, 1, fmt.Sprintf(`,"until":%q`, time.Now().Format(time.RFC3339))),
 		incidentPart("shop", "web-2", start, 2, ""), incidentPart("db", "db-0", start, 3, `,"dependent":true`))
+	large = strings.TrimSuffix(large, "}") + fmt.Sprintf(`,"notes":[{"time":%q,"by":"uid 0","text":"a new switch"}]}`, start.Format(time.RFC3339))
 	ended := incidentPart("db", "db-1", start.Add(-time.Hour), 0, "")
 	small := fmt.Sprintf(`{"id":"00001","state":"ended","cause":"DNS","start":%q,"end":%q,"failing":0,"probes":1,"first":%s,"parts":[%s]}`,
 		start.Add(-time.Hour).Format(time.RFC3339), start.Add(-59*time.Minute).Format(time.RFC3339), ended, ended)
@@ -59,6 +60,9 @@ Probes:    4, of which 3 fail
 First:     shop/a-pod-with-a-long-name-0/web readiness
 Target:    tcp 10.0.3.7:80
 Output:    dial tcp: refused
+
+Notes:
+  10m ago  a new switch  uid 0
 
 Probes, in the order in which they failed:
   +0s    shop/a-pod-with-a-long-name-0/web readiness  failure                     dial tcp: refused

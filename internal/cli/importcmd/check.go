@@ -134,6 +134,9 @@ func (p *plan) entries() (all []*entry) {
 	for _, x := range p.receivers {
 		add(&x.entry)
 	}
+	for _, x := range p.windows {
+		add(&x.entry)
+	}
 	return all
 }
 

@@ -257,16 +257,16 @@ func (k *cloudCheck) notify(n *object, kind string) {
 	o := n.object(kind)
 	switch kind {
 	case "slack":
-		k.receive(at, o.text("webhook_url")+o.text("webhook_url_env_var"), kind, func() fields { return k.p.webhook(at, kind, "slack") })
+		k.receive(at, o.text("webhook_url")+o.text("webhook_url_env_var"), kind, func() fields { return k.p.webhook(at, kind, "slack", o.text("webhook_url")) })
 	case "pagerduty", "pager_duty":
-		k.receive(at, o.text("routing_key")+o.text("routing_key_env_var"), kind, func() fields { return k.p.pagerDuty(at, "pagerduty") })
+		k.receive(at, o.text("routing_key")+o.text("routing_key_env_var"), kind, func() fields { return k.p.pagerDuty(at, "pagerduty", "", o.text("routing_key")) })
 	case "email":
-		m := &mailer{at: at, name: "email", to: o.strings("to"), from: o.text("from"), user: o.text("smtp_username"), password: o.text("smtp_password") != ""}
+		m := &mailer{at: at, name: "email", to: o.strings("to"), from: o.text("from"), user: o.text("smtp_username"), password: o.text("smtp_password")}
 		m.host, m.port = splitHostPort(o.text("smtp_server"), 587)
 		k.receive(at, strings.Join(m.to, ",")+m.host, kind, func() fields { return k.p.mail(m) })
 	case "http_notify", "http":
 		o.none("the body is prober's own JSON: see docs/alert/message-formats.md", "method", "header", "data")
-		k.receive(at, o.text("url"), kind, func() fields { return k.p.webhook(at, "http", "json") })
+		k.receive(at, o.text("url"), kind, func() fields { return k.p.webhook(at, "http", "json", o.text("url")) })
 	default:
 		k.p.noEqual(at, "there is no receiver for it: see docs/alert/message-formats.md")
 		return

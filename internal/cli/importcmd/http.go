@@ -101,7 +101,7 @@ func (p *plan) queryWithReferences(c *httpCheck, u *url.URL) (query string, secr
 		if value == "" || !isSecretParameter(part) || variable().MatchString(value) {
 			continue
 		}
-		parts[i], secret = name+"="+p.secretReference(c.at, c.name+"-"+unescaped(name), "the value of "+unescaped(name)+" in the URL"), true
+		parts[i], secret = name+"="+p.secretReferenceOf(c.at, c.name+"-"+unescaped(name), "the value of "+unescaped(name)+" in the URL", value), true
 	}
 	return strings.Join(parts, "&"), secret
 }
@@ -126,10 +126,10 @@ func (p *plan) login(c *httpCheck) (f fields) {
 
 // protected returns a reference in place of a secret, unless it is a reference already.
 func (p *plan) protected(at position, file, what, value string) string {
-	if p.references[value] {
+	if p.isReferred(value) {
 		return value
 	}
-	return p.secretReference(at, file, what)
+	return p.secretReferenceOf(at, file, what, value)
 }
 
 // headers returns the headers of a request, with references in place of secrets.
@@ -158,7 +158,7 @@ func (p *plan) headers(c *httpCheck) (f fields) {
 // body returns the body of a request, or a reference if it may have a secret.
 func (p *plan) body(c *httpCheck) string {
 	if mentionsSecret(p.withoutReferences(c.body)) {
-		return p.secretReference(c.bodyAt, c.name+"-body", "the body of the request")
+		return p.secretReferenceOf(c.bodyAt, c.name+"-body", "the body of the request", c.body)
 	}
 	return c.body
 }

@@ -87,7 +87,7 @@ func New(env *command.Env, validate Validate) *cobra.Command {
 	c := command.Folder("import", "Write a prober.yaml for the configuration of another tool", all...)
 	c.Long = "Write a prober.yaml for the configuration of another tool. Nothing of it is dropped silently: stderr has a\n" +
 		"line for each field that has no equal. Passwords and tokens are not written to prober.yaml: it refers to\n" +
-		"files, and stderr says what belongs there."
+		"files, and stderr says what belongs there. --write-secrets writes these files too."
 	return c
 }
 
@@ -98,6 +98,7 @@ type run struct {
 	validate Validate
 	out      string // file; "": stdout
 	plugins  string // folder for manifests; "": none
+	secrets  bool   // write files with secrets
 	findings string // format
 }
 
@@ -115,6 +116,8 @@ func newImport(env *command.Env, i *importer, validate Validate) *cobra.Command 
 		RunE:    func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
 	}
 	command.FileFlag(c, &r.out, "o", "out", "", "file to write, which must not exist; - or none writes to stdout")
+	c.Flags().BoolVar(&r.secrets, "write-secrets", false, "write the passwords and tokens of FILE to files in the folder secrets beside the file of -o")
+	command.NotFromEnv(c.Flags().Lookup("write-secrets"))
 	c.Flags().Var(command.OneOf(&r.findings, "text", command.JSON), "findings", "format of the lines on stderr")
 	command.NotFromEnv(c.Flags().Lookup("findings"))
 	if i.plugins {
@@ -127,7 +130,10 @@ func (r *run) run(ctx context.Context, paths []string) error {
 	if r.out == "-" {
 		r.out = ""
 	}
-	for _, path := range []string{r.out, r.plugins} {
+	if r.secrets && r.out == "" {
+		return command.Usage("add -o prober.yaml", "--write-secrets needs the file of -o")
+	}
+	for _, path := range []string{r.out, r.plugins, r.secretsDir()} {
 		if _, err := os.Lstat(path); path != "" && err == nil {
 			return command.Usage("remove it, or choose another path", "%s exists", path)
 		}
@@ -137,7 +143,7 @@ func (r *run) run(ctx context.Context, paths []string) error {
 		return err
 	}
 	p := newPlan()
-	p.withPlugins = r.plugins != ""
+	p.withPlugins, p.withSecrets = r.plugins != "", r.secrets
 	if err := r.read(p, files); err != nil {
 		return command.Usage("", "%w", err)
 	}
@@ -200,11 +206,45 @@ func (r *run) write(p *plan, file []byte) error {
 		_, err := r.env.Stdout.Write(file)
 		return err
 	}
-	f, err := os.OpenFile(filepath.Clean(r.out), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if r.secrets {
+		if err := p.writeSecrets(r.secretsDir()); err != nil {
+			return err
+		}
+	}
+	return create(r.out, file, 0o644)
+}
+
+// secretsDir returns the folder for files with secrets, which must not exist; "" for none.
+func (r *run) secretsDir() string {
+	if !r.secrets || r.out == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(r.out), secretsFolder)
+}
+
+// writeSecrets writes the secrets whose values are known to files in a new folder.
+func (p *plan) writeSecrets(dir string) error {
+	if len(p.values) == 0 {
+		return nil
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, path := range sortedKeys(p.values) {
+		if err := create(filepath.Join(dir, filepath.Base(path)), []byte(p.values[path]), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create writes a new file.
+func create(path string, text []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(filepath.Clean(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(file)
+	_, err = f.Write(text)
 	return errors.Join(err, f.Close())
 }
 

@@ -113,7 +113,7 @@ func (m *monit) mailServer(r *monitReader) {
 		case r.take("username"):
 			s.user = r.next().text
 		case r.take("password"):
-			s.password = r.next().text != ""
+			s.password = r.next().text
 		case r.take("ssl", "tls", "sslv2", "sslv3", "sslauto", "tlsv1", "tlsv11", "tlsv12", "tlsv13", "auto"):
 			s.tls = ""
 		case r.take("timeout"):

@@ -85,7 +85,7 @@ func (n *nagios) each(kind string, read func(*definition)) {
 // others reports definitions without an equal.
 func (n *nagios) others() {
 	why := map[string]string{
-		"timeperiod": "there are no periods of time: run prober pause by cron", "serviceescalation": "escalate by for and match of receivers",
+		"timeperiod": "write quiet hours of receivers, or maintenance, by hand", "serviceescalation": "escalate by for and match of receivers",
 		"hostescalation": "escalate by for and match of receivers", "servicegroup": "use labels",
 		"serviceextinfo": "", "hostextinfo": "", "command": "",
 	}

@@ -17,12 +17,17 @@ import (
 // and valid, and secrets out of the entries.
 type plan struct {
 	withPlugins bool // manifests of Nagios plugins may be written
+	withSecrets bool // files with secrets are written
+
+	values     map[string]string // secrets, by the paths of their files
+	valuesSize int               // their length together, in bytes
 
 	groups      []*group
 	modules     []*module
 	pushes      []*push
 	endpoints   []*composite
 	receivers   []*receiver
+	windows     []*window
 	credentials []*credential
 	uplink      []string
 	grants      map[string][]string // by plugin
@@ -44,6 +49,7 @@ type plan struct {
 	files       map[string]bool // names of files with secrets
 
 	credentialNames map[string]bool
+	windowNames     map[string]bool
 }
 
 // maxFindings, of each kind, maxEntries and maxSize, in bytes, bound what a hostile file can ask for.
@@ -55,9 +61,10 @@ const (
 
 func newPlan() *plan {
 	return &plan{
+		values:   make(map[string]string),
 		reported: make(map[kind]int), grants: make(map[string][]string), folders: make(map[string]bool), manifests: make(map[string][]byte), names: make(map[string]bool),
 		numbers: make(map[string]int), moduleOf: make(map[string]*module), moduleNames: make(map[string]bool), secrets: make(map[string]bool), references: make(map[string]bool), files: make(map[string]bool),
-		credentialNames: make(map[string]bool),
+		credentialNames: make(map[string]bool), windowNames: make(map[string]bool),
 	}
 }
 
@@ -155,6 +162,7 @@ type composite struct {
 	entry
 	name, namespace string
 	all             []string
+	alerts          []string // names of receivers
 }
 
 // credential is an entry of credentials.
@@ -168,6 +176,10 @@ type receiver struct {
 	entry
 	name string
 	rest fields // its kind, such as webhook, and its intervals
+
+	reminds bool          // repeat is set
+	mixed   bool          // alerts have different times, which is reported
+	repeat  time.Duration // after which messages are repeated; 0 for never
 }
 
 // spec is a probe.
@@ -236,6 +248,7 @@ func (p *plan) addGroup(g *group) *group {
 	if len(g.static)+len(g.files)+len(g.http)+len(g.dns) == 0 {
 		return nil
 	}
+	p.keepPorts(g)
 	g.name, g.namespace = p.unique(g.name, "target"), namespace(g.namespace)
 	g.labels = p.checkedLabels(g.at, g.labels)
 	if g.module != "" {
@@ -247,6 +260,35 @@ func (p *plan) addGroup(g *group) *group {
 	}
 	p.groups = append(p.groups, g)
 	return g
+}
+
+// keepPorts removes the port of the target of a plugin if an address has another one, since the port of a probe
+// takes precedence over the address. Addresses without a port get it.
+func (p *plan) keepPorts(g *group) {
+	body, _ := g.probe.action.get("plugin").(fields)
+	target, _ := body.get("target").(fields)
+	port, _ := target.get("port").(int)
+	if port == 0 {
+		return
+	}
+	if len(g.files)+len(g.http)+len(g.dns) > 0 {
+		p.differs(g.at, "addresses of lists are asked at port %d, also those with another port", port)
+		return
+	}
+	other := func(text string) bool {
+		a, err := address.Parse(text)
+		return err == nil && a.Port != 0 && a.Port != port
+	}
+	if !slices.ContainsFunc(g.static, other) {
+		return
+	}
+	for i, text := range g.static {
+		if a, err := address.Parse(text); err == nil && a.Port == 0 && a.Scheme == "" {
+			g.static[i] = hostPort(text, port)
+		}
+	}
+	body = slices.DeleteFunc(slices.Clone(body), func(f field) bool { return f.key == "target" })
+	g.probe.action = fields{{"plugin", body}}
 }
 
 func (p *plan) full(at position) bool {
@@ -399,9 +441,20 @@ func (p *plan) grant(plugin string, grants ...string) {
 
 // secretFile returns the path of a new file for a secret, and reports what belongs there.
 func (p *plan) secretFile(at position, name, what string) string {
+	return p.secretFileOf(at, name, what, "")
+}
+
+// secretFileOf is like secretFile, for a secret with a value that the command may write; "" if the input does not have
+// it.
+func (p *plan) secretFileOf(at position, name, what, value string) string {
 	name = p.uniqueIn(name, "secret", func(name string) bool { return p.files[name] })
 	p.files[name] = true
 	path := secretsFolder + "/" + name
+	if p.withSecrets && value != "" && !strings.Contains(value, "$") && p.valuesSize+len(value) <= maxSize {
+		p.values[path], p.valuesSize = value, p.valuesSize+len(value)
+		p.report(secret, at, "%s is written to %s", strings.TrimSuffix(what, ","), path)
+		return path
+	}
 	p.report(secret, at, "write %s to %s, mode 0600", what, path)
 	return path
 }
@@ -411,8 +464,13 @@ const secretsFolder = "secrets"
 
 // secretReference is like secretFile, but returns a reference for the config of a plugin.
 func (p *plan) secretReference(at position, name, what string) string {
+	return p.secretReferenceOf(at, name, what, "")
+}
+
+// secretReferenceOf is like secretFileOf, but returns a reference.
+func (p *plan) secretReferenceOf(at position, name, what, value string) string {
 	p.secrets["file:"+secretsFolder+"/*"] = true
-	return p.referTo("file:" + p.secretFile(at, name, what))
+	return p.referTo("file:" + p.secretFileOf(at, name, what, value))
 }
 
 // fileReference returns a reference to an existing file of the user.

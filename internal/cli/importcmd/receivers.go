@@ -1,39 +1,99 @@
 package importcmd
 
 import (
+	"cmp"
 	"net/mail"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/daeace23/prober/pods/targets"
 )
 
-// message is the template of webhooks that take a JSON object with one text.
-func message(key string) string { return `{"` + key + `": "{{.Title}}"}` }
-
 // webhook returns a receiver of a format whose URL is a secret.
-func (p *plan) webhook(at position, name, format string) fields {
-	return fields{{"webhook", fields{{"format", format}, {"urlFile", p.secretFile(at, name+"-url", "the URL of the webhook")}}}}
+func (p *plan) webhook(at position, name, format, url string) fields {
+	return hook(fields{{"format", format}, {"urlFile", p.secretFileOf(at, name+"-url", "the URL of the webhook", url)}})
 }
 
-// templated returns a receiver with a template whose URL is a secret.
-func (p *plan) templated(at position, name, url, template string) fields {
-	return fields{{"webhook", fields{{"format", "template"}, {"urlFile", p.secretFile(at, name+"-url", url)}, {"template", template}}}}
+// hook returns the fields of a receiver with a webhook.
+func hook(f fields) fields { return fields{{"webhook", f}} }
+
+// incidents has the groups of receivers for which each message is an incident: a further failure in the incident of
+// a namespace would call nobody.
+func incidents(receiver fields) fields {
+	return receiver.set("groupBy", []string{"namespace", "pod"})
 }
 
-func (p *plan) pagerDuty(at position, name string) fields {
-	return fields{{"webhook", fields{{"format", "pagerduty"}, {"routingKeyFile", p.secretFile(at, name+"-key", "the integration key")}}}}
+// pagerDuty returns a receiver with a key of PagerDuty. url is another address of its API; "" for the default.
+func (p *plan) pagerDuty(at position, name, url, key string) fields {
+	f := fields{{"format", "pagerduty"}}
+	if url != "" && url != "https://events.pagerduty.com/v2/enqueue" {
+		f = p.address(at, name, f, url)
+	}
+	return incidents(hook(f.set("routingKeyFile", p.secretFileOf(at, name+"-key", "the integration key", key))))
+}
+
+// opsgenie returns a receiver with a key of Opsgenie.
+func (p *plan) opsgenie(at position, name, url, key string) fields {
+	f := fields{{"format", "opsgenie"}}.with("url", url)
+	return incidents(hook(f.set("apiKeyFile", p.secretFileOf(at, name+"-key", "the API key", key))))
 }
 
 // telegram returns a receiver that sends to a chat of Telegram.
-func (p *plan) telegram(at position, name, chat string) fields {
-	return p.templated(at, name, "https://api.telegram.org/botTOKEN/sendMessage, with the token,", `{"chat_id": `+string(renderText(chat))+`, "text": "{{.Title}}"}`)
+func (p *plan) telegram(at position, name, chat, token string) fields {
+	return hook(fields{{"format", "telegram"}, {"botTokenFile", p.secretFileOf(at, name+"-token", "the token of the bot", token)}, {"chatID", chat}})
 }
 
-// renderText returns text as a JSON string that a template does not change.
-func renderText(text string) []byte {
-	for strings.Contains(text, "{{") {
-		text = strings.ReplaceAll(text, "{{", "{ {")
+// ntfy returns a receiver that sends to a topic, whose name is the only secret of many topics.
+func (p *plan) ntfy(at position, name, server, topic, token string) fields {
+	url := ""
+	if topic != "" {
+		url = strings.TrimSuffix(cmp.Or(server, "https://ntfy.sh"), "/") + "/" + topic
 	}
-	return []byte(strings.TrimSpace(string(renderJSON(fields{{"x", text}}))[len(`{"x":`) : len(renderJSON(fields{{"x", text}}))-2]))
+	f := fields{{"format", "ntfy"}, {"urlFile", p.secretFileOf(at, name+"-url", "the URL of the topic, such as https://ntfy.sh/TOPIC,", url)}}
+	if token != "" {
+		f = f.set("bearerTokenFile", p.secretFileOf(at, name+"-token", "the access token", token))
+	}
+	return hook(f)
+}
+
+// gotify returns a receiver that sends to a server of Gotify.
+func (p *plan) gotify(at position, name, server, token string) fields {
+	f := p.address(at, name, fields{{"format", "gotify"}}, server)
+	return hook(f.set("bearerTokenFile", p.secretFileOf(at, name+"-token", "the token of the application", token)))
+}
+
+// matrix returns a receiver that sends to a room of Matrix.
+func (p *plan) matrix(at position, name, server, room, token string) fields {
+	f := p.address(at, name, fields{{"format", "matrix"}}, server).set("room", room)
+	return hook(f.set("bearerTokenFile", p.secretFileOf(at, name+"-token", "the access token", token)))
+}
+
+// address adds the URL of a server, which is in a file if it has a secret.
+func (p *plan) address(at position, name string, f fields, url string) fields {
+	if urlHasSecret(url) || assignsSecret(url) {
+		return f.set("urlFile", p.secretFileOf(at, name+"-url", "the URL of the server", url))
+	}
+	return f.set("url", url)
+}
+
+// hookHeaders adds headers to a webhook. A secret can only be a token of the header Authorization.
+func (p *plan) hookHeaders(at position, name string, f fields, headers []pair) fields {
+	var plain fields
+	for _, h := range headers {
+		token, isBearer := strings.CutPrefix(h.value, "Bearer ")
+		switch {
+		case !isHeader(h):
+			p.noEqual(at, "%.40q is not a header", h.key)
+		case strings.EqualFold(h.key, "Authorization") && isBearer && token != "" && f.get("bearerTokenFile") == nil:
+			f = f.set("bearerTokenFile", p.secretFileOf(at, name+"-token", "the token of the header Authorization", token))
+		case isSecretName(h.key) || assignsSecret(h.value) || reference().MatchString(h.value) || environment().MatchString(h.value):
+			p.noEqual(at, "the header %.40q is not imported: it may have a secret", h.key)
+		default:
+			plain = plain.set(h.key, h.value)
+		}
+	}
+	return f.with("headers", plain)
 }
 
 // mailer is a mail server and the addresses of a receiver.
@@ -46,7 +106,7 @@ type mailer struct {
 	port     int
 	tls      string // "": starttls
 	user     string
-	password bool // a password is set
+	password string
 
 	passwordFile string // for further receivers of the server; "": none yet
 }
@@ -80,9 +140,9 @@ func (p *plan) mail(m *mailer) fields {
 		return nil
 	}
 	f := fields{{"to", to}, {"from", m.from}, {"smarthost", hostPort(m.host, m.port)}}.with("tls", m.tls)
-	if m.user != "" && m.password && m.tls != "none" {
+	if m.user != "" && m.password != "" && m.tls != "none" {
 		if m.passwordFile == "" {
-			m.passwordFile = p.secretFile(m.at, m.name+"-password", "the password of the mail server")
+			m.passwordFile = p.secretFileOf(m.at, m.name+"-password", "the password of the mail server", m.password)
 		}
 		f = f.set("username", m.user).set("passwordFile", m.passwordFile)
 	} else if m.user != "" {
@@ -99,40 +159,94 @@ func isMailbox(text string) bool {
 	return err == nil && !strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// matchOf returns the field match of a receiver: the probes with an alert for it. Without any, it gets all
-// probes.
-func (p *plan) matchOf(name string, at position) fields {
-	var chosen, others []string // patterns of pods
-	add := func(pod string, alerts []string) {
-		if slices.Contains(alerts, name) {
-			chosen = append(chosen, pod)
-		} else {
-			others = append(others, pod)
-		}
+// matchOf returns the field match of a receiver: the checks with an alert for it. all is true, and match empty, if
+// all checks have one. If there is none, both are empty.
+func (p *plan) matchOf(name string) (match []fields, all bool) {
+	var chosen selection
+	all = true
+	count := func(alerts []string, dropped bool) bool {
+		has := slices.Contains(alerts, name)
+		all = all && (has || dropped)
+		return has && !dropped
 	}
 	for _, g := range p.groups {
-		if !g.dropped {
-			add(g.name+"-", g.alerts)
+		if count(g.alerts, g.dropped) {
+			chosen.groups = append(chosen.groups, g)
 		}
 	}
 	for _, c := range p.pushes {
+		if count(c.alerts, c.dropped) {
+			chosen.pushes = append(chosen.pushes, c)
+		}
+	}
+	for _, e := range p.endpoints {
+		if count(e.alerts, e.dropped) {
+			chosen.endpoints = append(chosen.endpoints, e)
+		}
+	}
+	match = chosen.match()
+	if all && len(match) > 0 {
+		return nil, true
+	}
+	return match, false
+}
+
+// remind says that alerts of a receiver are repeated after some time, or never for 0.
+func (p *plan) remind(at position, name string, every time.Duration) {
+	i := slices.IndexFunc(p.receivers, func(r *receiver) bool { return r.name == name })
+	if i < 0 {
+		return
+	}
+	r := p.receivers[i]
+	if every > 0 {
+		every = min(max(every, time.Minute), maxRepeat)
+	}
+	if r.reminds && r.repeat != every {
+		if !r.mixed {
+			r.mixed = true
+			p.differs(at, "the receiver %s repeats all messages after one time, the shortest of its alerts", name)
+		}
+		if every == 0 || r.repeat > 0 && r.repeat < every {
+			every = r.repeat
+		}
+	}
+	r.reminds, r.repeat = true, every
+}
+
+// maxRepeat is the longest time of prober.yaml after which messages are repeated.
+const maxRepeat = 30 * 24 * time.Hour
+
+// selection is groups of targets, pushes and endpoints.
+type selection struct {
+	groups    []*group
+	pushes    []*push
+	endpoints []*composite
+}
+
+// match returns entries of a field match for what is not dropped.
+func (s *selection) match() (match []fields) {
+	var names []string
+	for _, g := range s.groups {
+		if !g.dropped {
+			names = append(names, g.name)
+		}
+	}
+	switch len(names) {
+	case 0:
+	case 1:
+		match = append(match, fields{{"labels", targets.GroupLabel + "=" + names[0]}})
+	default:
+		match = append(match, fields{{"labels", targets.GroupLabel + " in (" + strings.Join(names, ", ") + ")"}})
+	}
+	for _, c := range s.pushes {
 		if !c.dropped {
-			add(c.name, c.alerts)
+			match = append(match, fields{}.with("namespace", c.namespace).set("pod", c.name))
 		}
 	}
-	if len(chosen) == 0 || len(others) == 0 {
-		return nil
-	}
-	slices.Sort(others)
-	var match []fields
-	for _, pod := range chosen {
-		if i, _ := slices.BinarySearch(others, pod); i < len(others) && strings.HasSuffix(pod, "-") && strings.HasPrefix(others[i], pod) {
-			p.differs(at, "the receiver %s also gets messages about %s", name, strings.TrimSuffix(others[i], "-"))
+	for _, e := range s.endpoints {
+		if !e.dropped {
+			match = append(match, fields{}.with("namespace", e.namespace).set("pod", e.name))
 		}
-		if strings.HasSuffix(pod, "-") {
-			pod += "*"
-		}
-		match = append(match, fields{{"pod", pod}})
 	}
-	return fields{{"match", match}}
+	return match
 }

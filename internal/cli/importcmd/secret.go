@@ -258,10 +258,21 @@ func guardList[T any](g *guard, key string, list []T) []T {
 	return made
 }
 
+// isReferred reports whether a text is a reference of p, with at most the scheme of a login before it.
+func (p *plan) isReferred(text string) bool {
+	for _, scheme := range []string{"Basic ", "Bearer ", "Token "} {
+		if len(text) > len(scheme) && strings.EqualFold(text[:len(scheme)], scheme) {
+			text = text[len(scheme):]
+			break
+		}
+	}
+	return p.references[text]
+}
+
 // text returns a reference if a text has a secret.
 func (g *guard) text(key, text string) string {
 	rest := g.p.withoutReferences(text)
-	has := assignsSecret(rest) || isSecretName(key) && strings.TrimSpace(rest) != ""
+	has := assignsSecret(rest) || isSecretName(key) && strings.TrimSpace(rest) != "" && !g.p.isReferred(text)
 	switch key {
 	case "url":
 		g.refused = g.refused || has || urlHasSecret(rest)
@@ -279,5 +290,5 @@ func (g *guard) text(key, text string) string {
 	if key == "body" {
 		what = "the body of the request"
 	}
-	return g.p.secretReference(g.at, g.name+"-"+key, what)
+	return g.p.secretReferenceOf(g.at, g.name+"-"+key, what, text)
 }

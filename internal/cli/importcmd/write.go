@@ -3,6 +3,7 @@ package importcmd
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -90,14 +91,18 @@ func (p *plan) sections(every bool) []*section {
 	}
 	p.acyclic()
 	for _, g := range p.groups {
-		targets.add(&g.entry, g.fields())
+		f := g.fields()
+		if every {
+			f = withoutFiles(f)
+		}
+		targets.add(&g.entry, f)
 	}
 	if every {
 		p.targetModules(targets)
 	}
 	nagios, secrets := &section{key: "nagios", node: node(fields{}.with("folders", sortedKeys(p.folders)))}, &section{key: "secrets", node: node(fields{}.with("allow", sortedKeys(p.secrets)))}
 	all := []*section{plugins, nagios, secrets, tls, modules, targets, p.uplinkSection()}
-	return append(all, p.pushSection(), p.endpointSection(), p.notifySection())
+	return append(all, p.pushSection(), p.endpointSection(), p.notifySection(), p.maintenanceSection())
 }
 
 // uses reports whether a probe has a plugin.
@@ -121,6 +126,24 @@ func (p *plan) targetModules(targets *section) {
 			targets.add(&entry{at: m.at}, fields{{"name", p.unique("check", "check")}, {"module", m.name}, {"static", []string{"127.0.0.1:1"}}})
 		}
 	}
+}
+
+// withoutFiles returns the fields of a group with patterns in place of the paths of lists, which need not exist where
+// the configuration is imported.
+func withoutFiles(f fields) fields {
+	f = slices.Clone(f)
+	for i, x := range f {
+		paths, _ := x.value.([]string)
+		if x.key != "file" {
+			continue
+		}
+		paths = slices.Clone(paths)
+		for j, path := range paths {
+			paths[j] = filepath.Join(filepath.Dir(path), "*"+filepath.Base(path))
+		}
+		f[i].value = paths
+	}
+	return f
 }
 
 func (g *group) fields() fields {
@@ -183,7 +206,16 @@ func (p *plan) endpointSection() *section {
 func (p *plan) notifySection() *section {
 	receivers := newSection("receivers")
 	for _, r := range p.receivers {
-		receivers.add(&r.entry, append(fields{{"name", r.name}}, p.matchOf(r.name, r.at).and(r.rest)...))
+		match, all := p.matchOf(r.name)
+		if len(match) == 0 && !all && !r.dropped {
+			r.dropped = true // without match it would get all probes
+			p.report(ignored, r.at, "the receiver %s is not imported: no imported check has an alert for it", r.name)
+		}
+		f := fields{{"name", r.name}}.with("match", match).and(r.rest)
+		if r.reminds {
+			f = f.set("repeatInterval", r.repeat)
+		}
+		receivers.add(&r.entry, f)
 	}
 	s := &section{key: "notify", node: &yaml.Node{Kind: yaml.MappingNode}, entries: receivers.entries}
 	if len(receivers.node.Content) > 0 {

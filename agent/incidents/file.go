@@ -1,0 +1,216 @@
+package incidents
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/internal/statefile"
+)
+
+const (
+	// fileVersion changes with the meaning of a field, such as the numbers of classes.
+	fileVersion = 1
+	// maxSaved is the maximum number of parts of an incident in the file.
+	maxSaved = 1000
+	// settle is how long after its start an agent keeps the incidents of an earlier one as they are: probes need
+	// time to decide their states again.
+	settle = 30 * time.Second
+	// savePause is the minimum time between two writes of the file.
+	savePause = time.Second
+)
+
+// content is the JSON of the file.
+type content struct {
+	Version   int     `json:"version"`
+	Incidents []saved `json:"incidents"`
+}
+
+// saved is an incident in the file.
+type saved struct {
+	Incident // without Parts
+	Parts    []savedPart
+	By       savedFeature
+	Last     time.Time
+	Notes    []Note `json:",omitempty"`
+}
+
+// savedFeature is a [feature] in the file.
+type savedFeature struct {
+	Class      class
+	Name, Text string
+	Addr       netip.Addr
+}
+
+// savedPart is a part in the file.
+type savedPart struct {
+	Part
+	Present time.Time
+}
+
+// file is where a Watch keeps its incidents and notes.
+type file struct {
+	path    string // "" for none
+	log     *slog.Logger
+	begun   time.Time
+	dirty   chan struct{}
+	mu      sync.Mutex // held while the file is written
+	written content
+}
+
+// Open makes w keep its incidents and notes in a file, and continues the incidents of an earlier agent. It must be
+// called before all other methods. Errors are logged: the incidents are lost then.
+func (w *Watch) Open(path string, log *slog.Logger) {
+	w.file.path, w.file.log = path, log
+	var c content
+	if err := statefile.Read(path, fileVersion, &c); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("the incidents of an earlier agent cannot be read", "file", path, "err", err)
+		}
+		return
+	}
+	l := new(Log)
+	for i := range c.Incidents {
+		s := &c.Incidents[i]
+		if s.ID == "" || len(s.Parts) == 0 {
+			continue
+		}
+		n := s.Incident
+		n.by, n.last = feature{s.By.Class, s.By.Name, s.By.Text, s.By.Addr}, s.Last
+		n.Parts = make([]Part, 0, len(s.Parts))
+		for _, p := range s.Parts {
+			p.present = p.Present
+			n.Parts = append(n.Parts, p.Part)
+		}
+		l.all = append(l.all, &n)
+		if len(s.Notes) > 0 {
+			w.notes[n.ID] = s.Notes
+		}
+	}
+	if len(l.all) > 0 {
+		w.file.begun = time.Now()
+		w.log.Store(l)
+	}
+}
+
+// Save writes the file after changes, until ctx ends.
+func (w *Watch) Save(ctx context.Context) {
+	for w.file.path != "" {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.file.dirty:
+		}
+		w.save()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(savePause):
+		}
+	}
+}
+
+// Close keeps the incidents, and the file, as they are: the probes of an agent that ends do not recover.
+func (w *Watch) Close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	if w.file.path != "" {
+		w.save()
+	}
+}
+
+// change requests a write of the file. It does not block.
+func (w *Watch) change() {
+	select {
+	case w.file.dirty <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watch) save() {
+	f := &w.file
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := content{Version: fileVersion}
+	for _, n := range w.Log().All() {
+		s := saved{Incident: *n, By: savedFeature{n.by.class, n.by.name, n.by.text, n.by.addr}, Last: n.last, Notes: w.Notes(n.ID)}
+		for _, p := range n.Parts[:min(len(n.Parts), maxSaved)] {
+			s.Parts = append(s.Parts, savedPart{p, p.present})
+		}
+		s.Incident.Parts = nil
+		c.Incidents = append(c.Incidents, s)
+	}
+	if reflect.DeepEqual(c, f.written) {
+		return
+	}
+	if err := statefile.Write(f.path, c); err != nil {
+		f.log.Warn("incidents cannot be saved: a restart of the agent would lose them", "file", f.path, "err", err)
+		return
+	}
+	f.written = c
+}
+
+const (
+	// MaxNotes is the maximum number of notes of an incident.
+	MaxNotes = 20
+)
+
+// Note is what a person has written about an incident.
+type Note struct {
+	Time time.Time `json:"time"`
+	By   string    `json:"by"`
+	Text string    `json:"text"`
+}
+
+// Errors of [Watch.AddNote].
+var (
+	ErrMissing = errors.New("there is no such incident")
+	ErrNotes   = errors.New("the incident has 20 notes, and cannot have more")
+)
+
+// AddNote adds a note to an incident.
+func (w *Watch) AddNote(id string, note Note) (*Incident, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.Log().All()
+	i := slices.IndexFunc(all, func(n *Incident) bool { return n.ID == id })
+	switch {
+	case i < 0:
+		return nil, ErrMissing
+	case len(w.notes[id]) >= MaxNotes:
+		return nil, ErrNotes
+	}
+	w.notes[id] = append(slices.Clip(w.notes[id]), note)
+	w.change()
+	return all[i], nil
+}
+
+// Notes returns the notes of an incident, the oldest first. The caller must not change them.
+func (w *Watch) Notes(id string) []Note {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.notes[id]
+}
+
+// set replaces the incidents, unless w is closed, and drops the notes of the ones that are gone.
+func (w *Watch) set(l *Log) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.log.Store(l)
+	for id := range w.notes {
+		if !slices.ContainsFunc(l.all, func(n *Incident) bool { return n.ID == id }) {
+			delete(w.notes, id)
+		}
+	}
+	w.change()
+}
