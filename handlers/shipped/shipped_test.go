@@ -48,20 +48,30 @@ func TestSecretsOfConfigs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range found {
-		if f.Manifest.Name != "httpcheck" {
-			continue
-		}
-		for config, want := range map[string][]string{
-			`{"headers": {"Authorization": "Bearer a", "cookie": "b", "X-API-Key": "c", "PRIVATE-TOKEN": "d"}}`:                        {"Bearer a", "d", "c", "b"},
-			`{"headers": {"Host": "shop.example", "Accept": "text/html", "X-Env": "shop", "X-Author": "ann", "X-Token-Version": "1"}}`: nil,
-			`{"headers": {"X-Session-Id": "Bearer a", "X-Hub-Signature-256": "b", "Set-Cookie": "c", "x_auth_user": "d"}}`:             {"c", "b", "Bearer a", "d"},
-			`{"proxyConnectHeader": {"Proxy-Authorization": "Basic a", "User-Agent": "b"}}`:                                            {"Basic a"},
-			`{"basicAuth": {"username": "shop", "password": "a"}, "bearerToken": "b", "authorization": {"credentials": "c"}}`:          {"c", "a", "b"},
-			`{"url": "https://shop.example/x", "credentials": "shop", "tlsConfig": {"serverName": "shop.example"}}`:                    nil,
-		} {
-			if got := f.Manifest.Config.SecretsOf([]byte(config)); !slices.Equal(got, want) {
-				t.Errorf("%s: got %q, want %q", config, got, want)
+	for name, configs := range map[string]map[string][]string{
+		"httpcheck": {
+			`{"headers": {"Authorization": "Bearer a", "cookie": "b", "X-API-Key": "c", "PRIVATE-TOKEN": "d"}}`:                                                  {"Bearer a", "d", "c", "b"},
+			`{"headers": {"Host": "shop.example", "Accept": "text/html", "X-Env": "shop", "X-Author": "ann", "X-Token-Version": "1"}}`:                           nil,
+			`{"headers": {"X-Session-Id": "Bearer a", "X-Hub-Signature-256": "b", "Set-Cookie": "c", "x_auth_user": "d"}}`:                                       {"c", "b", "Bearer a", "d"},
+			`{"proxyConnectHeader": {"Proxy-Authorization": "Basic a", "User-Agent": "b"}}`:                                                                      {"Basic a"},
+			`{"basicAuth": {"username": "shop", "password": "a"}, "bearerToken": "b", "authorization": {"credentials": "c"}}`:                                    {"c", "a", "b"},
+			`{"url": "https://shop.example/x", "credentials": "shop", "tlsConfig": {"serverName": "shop.example"}}`:                                              nil,
+			`{"oauth2": {"tokenUrl": "https://login.example/", "clientId": "shop", "clientSecret": "a", "parameters": {"audience": "b", "client_secret": "c"}}}`: {"a", "c"},
+		},
+		"journey": {
+			`{"steps": [{"basicAuth": {"username": "shop", "password": "a"}}, {"bearerToken": "b", "form": {"user": "shop", "password": "c"}, "headers": {"Cookie": "d"}, "body": "e"}]}`: {"d", "c", "a", "b"},
+		},
+		"websocket": {
+			`{"headers": {"Cookie": "a", "Origin": "b"}, "bearerToken": "c", "exchange": [{"send": "d"}]}`: {"a", "c"},
+		},
+	} {
+		i := slices.IndexFunc(found, func(f plugin.Found) bool { return f.Manifest.Name == name })
+		for config, want := range configs {
+			got := found[i].Manifest.Config.SecretsOf([]byte(config))
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %s: got %q, want %q", name, config, got, want)
 			}
 		}
 	}
