@@ -50,20 +50,21 @@
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
 //     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
 //     agent/pauses: pauses and forced states, which end by themselves. agent/maintenance: maintenance
-//     windows and their probes. agent/notify: tells people of states, by
+//     windows and their probes. agent/slo: error budgets. agent/notify: tells people of states, by
 //     webhooks, commands and mail; agent/notify/format has their messages. agent/history: states and
 //     minutes on disk, for reports. agent/page: the status page.
 //     agent/incidents: groups failing probes by what they share.
+//     agent/certs: certificates that servers show to probes; internal/handshake brings them there.
 //     agent/depend: tells a target that is down from one whose dependency or network is down.
 //     agent/otlp: metrics and traces for a collector of OpenTelemetry.
 //     agent/client, agent/api: speak to a running agent.
 //     agent/sidecar: answers the kubelet's own probes from a container of their pod.
 //   - internal/outbound: the requests that prober makes by itself, with their files of certificates and
 //     tokens. internal/pace: waits between attempts, and token buckets. internal/clip: texts that are
-//     too long.
+//     too long. internal/whatif, internal/advise: what other thresholds would have made of the history.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line. cmd/prober-probe: one probe by a
 //     small program. internal/cli/systemd: what
-//     systemd is told.
+//     systemd is told. internal/publicpage: the files of a public status page.
 //   - internal/release: archives, Debian packages and the container image.
 //     internal/archtest, internal/docstest: tests of the structure of the module, and of its documents.
 //   - bench, a module of its own: measures prober beside the kubelet's code.

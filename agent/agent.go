@@ -16,6 +16,7 @@ import (
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/certs"
 	"github.com/daeace23/prober/agent/depend"
 	"github.com/daeace23/prober/agent/endpoints"
 	"github.com/daeace23/prober/agent/events"
@@ -30,6 +31,7 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/push"
 	"github.com/daeace23/prober/agent/secrets"
+	"github.com/daeace23/prober/agent/slo"
 	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/config"
@@ -143,31 +145,33 @@ type Agent struct {
 	scrapeRules atomic.Pointer[config.Blackbox]
 	// targetLabels are the labels of prober_target_info, sorted.
 	targetLabels atomic.Pointer[[]config.TargetLabel]
-	source      pods.Source
-	manager     *manager.Manager
-	metrics     *metrics.Metrics
-	registry    *prometheus.Registry
-	events      *events.Log
-	hub         *stream.Hub
-	pauses      *pauses.Table
-	maintenance *maintenance.Table
-	exporter    *otlp.Exporter
-	states      *states.Tracker
-	notifier    *notify.Notifier
-	incidents   *incidents.Watch
-	places      podPlaces
-	judge       *depend.Judge
-	pushes      *push.Pushes
-	endpoints   *endpoints.Endpoints
-	history     *history.Store // nil without a state directory
-	host        *hostwatch.Watch
-	lock        *os.File       // of the state directory; nil if there is none
-	listener    net.Listener   // of the HTTP server, which Run starts
-	socket      *access.Socket // of the HTTP server too; nil for none
-	guard       access.Guard
-	refused     refusals
-	closed      atomic.Uint64 // connections closed to make room for others
-	offline     *offline      // set by Validate; nil for a running agent
+	source       pods.Source
+	manager      *manager.Manager
+	metrics      *metrics.Metrics
+	registry     *prometheus.Registry
+	events       *events.Log
+	hub          *stream.Hub
+	pauses       *pauses.Table
+	maintenance  *maintenance.Table
+	certs        *certs.Board
+	slos         *slo.Tracker
+	exporter     *otlp.Exporter
+	states       *states.Tracker
+	notifier     *notify.Notifier
+	incidents    *incidents.Watch
+	places       podPlaces
+	judge        *depend.Judge
+	pushes       *push.Pushes
+	endpoints    *endpoints.Endpoints
+	history      *history.Store // nil without a state directory
+	host         *hostwatch.Watch
+	lock         *os.File       // of the state directory; nil if there is none
+	listener     net.Listener   // of the HTTP server, which Run starts
+	socket       *access.Socket // of the HTTP server too; nil for none
+	guard        access.Guard
+	refused      refusals
+	closed       atomic.Uint64 // connections closed to make room for others
+	offline      *offline      // set by Validate; nil for a running agent
 
 	pluginStamp string        // stamp of prober.yaml and the plugins when they were last read; owned by followPlugins after New
 	secretFiles secrets.Files // that probes refer to
@@ -196,7 +200,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
 	a := &Agent{
-		cfg: cfg, started: time.Now(), stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: stream.New(),
+		cfg: cfg, certs: certs.New(), started: time.Now(), stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: stream.New(),
 		metrics:     metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision, Buckets: cfg.MetricsBuckets}),
 		podsTrigger: newTrigger("manifests"), pluginsTrigger: newTrigger("plugins"), registriesTrigger: newTrigger("registries"),
 	}
@@ -243,6 +247,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	})
 	a.notifier = notify.New(a.notifications())
 	a.openMaintenance()
+	observers, readers := a.openHistory()
 	if err = a.loadAndCheck(ctx, handlers); err != nil {
 		return err
 	}
@@ -256,7 +261,6 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.noteReload((*progress).ofPlugins, false, away)
 	}
 	a.setNetworks()
-	observers, readers := a.openHistory()
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
@@ -264,7 +268,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	a.states = states.New(append(readers, a.notifier, a.endpoints, a.incidents)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub: readers of the hub look them up.
-	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history comes before the maintenance
+	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, a.certs, logs.Explainer{Logger: a.log}}, append(observers, a.maintenance)...) // the history and the SLOs come before the maintenance
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source.Status, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
 		Observers: observers, RestartGrace: a.source.RestartGrace,
@@ -279,6 +283,8 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.metrics.RegisterReload(a.registry, a.reloading), agentmetrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
 		metrics.RegisterPauses(a.registry, a.paused), agentmetrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(), a.registerNode(),
 		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts), a.registerChecks(), a.registerMaintenance(),
+		metrics.RegisterCertificates(a.registry, a.measuredCertificates),
+		agentmetrics.RegisterSLOs(a.registry, a.slos.Counts),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
@@ -310,15 +316,18 @@ func (a *Agent) notifications() notify.Config {
 	return c
 }
 
-// openHistory creates the history if there is a state directory, and returns it as an observer and a reader.
+// openHistory creates the SLOs, and the history if there is a state directory. It returns them as observers and
+// readers.
 func (a *Agent) openHistory() (observers []worker.Observer, readers []states.Reader) {
 	if a.cfg.StateDir == "" {
-		return nil, nil
+		a.openSLOs()
+		return []worker.Observer{a.slos}, []states.Reader{a.slos}
 	}
 	a.history = history.New(history.Config{
 		StateDir: a.cfg.StateDir, Budget: a.cfg.HistoryBudget, Retention: a.cfg.HistoryRetention, Log: a.log,
 	})
-	return []worker.Observer{a.history}, []states.Reader{a.history}
+	a.openSLOs()
+	return []worker.Observer{a.history, a.slos}, []states.Reader{a.history, a.slos}
 }
 
 // registerHistory registers the metrics of the history.
@@ -352,6 +361,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.incidents.Run(follow) })
 	watching.Go(func() { a.incidents.Save(follow) })
 	watching.Go(func() { a.pushes.Run(follow) })
+	watching.Go(func() { a.slos.Run(follow) })
 	if a.history != nil {
 		watching.Go(func() { a.history.Run(follow) })
 	}
@@ -380,6 +390,7 @@ func (a *Agent) end(cause error) error {
 	a.pauses.Close() // keeps the file as it is
 	a.maintenance.Close()
 	a.incidents.Close()
+	a.slos.End()
 	if a.history != nil {
 		a.history.End()
 	}

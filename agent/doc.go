@@ -18,7 +18,7 @@
 // types of the core to types of the API, and actions.go logs and counts actions. Package hostwatch detects
 // trouble of the host, stream sends changes to clients, notify sends notifications, depend distinguishes a
 // target that is down from one whose dependency or network is down, maintenance decides which probes are in a
-// maintenance window, incidents groups failing probes (incidents.go has its probes), history stores past states, and
-// page is the status page. Packages api and client are for clients of the API; access, secrets, events and logs are
+// maintenance window, slo has error budgets, incidents groups failing probes (incidents.go has its probes),
+// history stores past states, and page is the status page. Packages api and client are for clients of the API; access, secrets, events and logs are
 // parts of the agent.
 package agent

@@ -98,6 +98,7 @@ func (a *Agent) configured(c *config.Agent) error {
 		a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
 		a.notifier.Set(a.cfg.ConfigFile, c.Notify)
 		a.maintenance.Set(c.Maintenance)
+		a.slos.Set(c.SLO)
 		a.judge.Set(a.dependencies(c))
 		if a.cfg.Configured != nil {
 			a.cfg.Configured(c)

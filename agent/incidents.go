@@ -144,7 +144,7 @@ func (a *Agent) serveIncidents(w http.ResponseWriter, r *http.Request) {
 		}
 		q.filters[name] = values[0]
 	}
-	most, err := partsLimit(q.filters["parts"])
+	most, err := itemsLimit("parts", q.filters["parts"])
 	if err := cmp.Or(err, q.oneOf("state", []string{api.IncidentOpen, api.IncidentEnded})); err != nil {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
@@ -165,14 +165,14 @@ func (a *Agent) serveIncidents(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// partsLimit returns the limit of parts that text requests; "" is no limit.
-func partsLimit(text string) (int, error) {
+// itemsLimit returns the limit that the parameter called name requests with text; "" is no limit.
+func itemsLimit(name, text string) (int, error) {
 	if text == "" {
 		return math.MaxInt, nil
 	}
 	most, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("parts %q must be an integer, at least 0", text)
+		return 0, fmt.Errorf("%s %q must be an integer, at least 0", name, text)
 	}
 	return int(most), nil
 }

@@ -37,6 +37,7 @@ func (a *Agent) maintained(changes []maintenance.Change) {
 		if a.history != nil {
 			a.history.Spare(&c.Info, c.Now != nil && c.Now.Spared)
 		}
+		a.slos.Spare(&c.Info, c.Now != nil && c.Now.Spared)
 		a.hub.Probe(keyOf(&c.Info))
 	}
 }

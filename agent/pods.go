@@ -82,6 +82,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*decla
 	a.endpoints.Apply(applied)
 	a.pushes.Applied()
 	a.maintenance.Relabel(a.selectProbes("", a.maintenance.Differs))
+	a.slos.Relabel(a.selectProbes("", a.slos.Differs))
 	a.notifier.Relabel()
 	err = errors.Join(err, a.refreshSecrets(ctx))
 	if ctx.Err() != nil {

@@ -88,15 +88,26 @@ func (a *Agent) shares(slots int, wait time.Duration, full string) *access.Share
 	}}
 }
 
+const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
+
+// pastRoutes returns the routes that read the history.
+func (a *Agent) pastRoutes() []route {
+	slow := a.shares(maxReports, listWait, "too many reports are being read")
+	history := &reports.Server{Store: a.history, Target: a.targetOf}
+	return []route{
+		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
+		{"GET " + oneProbe + "/durations", slow.Limit(history.Durations)},
+		{"GET /api/v1/report", slow.Limit(history.Report)},
+		{"GET /api/v1/changes", slow.Limit(history.Changes)},
+	}
+}
+
 // routes returns all routes of the agent. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
 	lists := a.shares(maxLists, listWait, "too many lists are being read")
-	slow := a.shares(maxReports, listWait, "too many reports are being read")
-	history := &reports.Server{Store: a.history, Target: a.targetOf}
 	pushes := a.shares(maxPushes, slotWait, "too many reports are being stored")
 	byToken := pushes.Limit(a.pushes.ServeToken)
-	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
-	all := []route{
+	all := append(a.pastRoutes(), []route{
 		{"GET /{$}", page.OrElse(serveIndex)},
 		{"GET /page/{file}", page.File},
 		{"GET /docs/{file...}", page.Document},
@@ -106,17 +117,15 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/probes", lists.Limit(a.serveProbes)},
 		{"GET " + oneProbe, a.serveProbe},
 		{"GET " + oneProbe + "/explain", a.serveExplain},
-		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
-		{"GET " + oneProbe + "/durations", slow.Limit(history.Durations)},
-		{"GET /api/v1/report", slow.Limit(history.Report)},
-		{"GET /api/v1/changes", slow.Limit(history.Changes)},
 		{"POST " + oneProbe + "/{action}", a.serveAction},
 		{"POST /api/v1/push", pushes.Limit(a.pushes.ServeLines)},
 		{"POST /api/v1/push/{name}", pushes.Limit(a.pushes.ServeName)},
 		{"GET /api/v1/endpoints", lists.Limit(a.serveEndpoints)},
+		{"GET /api/v1/slos", a.serveSLOs},
 		{"GET /api/v1/incidents", lists.Limit(a.serveIncidents)},
 		{"GET /api/v1/incidents/{id}", a.serveIncident},
 		{"POST /api/v1/incidents/{id}/notes", a.serveNote},
+		{"GET /api/v1/certificates", lists.Limit(a.serveCertificates)},
 		{"GET /api/v1/targets", lists.Limit(a.serveTargets)},
 		{"GET /api/v1/events", lists.Limit(a.serveEvents)},
 		{"GET /api/v1/stream", a.serveStream()},
@@ -133,7 +142,7 @@ func (a *Agent) routes() []route {
 			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
 		}).ServeHTTP)},
 		{"GET /metrics", a.shares(maxMetrics, slotWait, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
-	}
+	}...)
 	for _, path := range []string{access.PushPath + "{token}", access.PushPath + "{token}/{what}"} {
 		all = append(all, route{"GET " + path, byToken}, route{"POST " + path, byToken})
 	}
@@ -163,8 +172,10 @@ GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the m
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/durations   percentiles of its ticks and their phases by hour, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/changes              changes of the states of probes, with --state-dir; ?since= until= namespace= pod= container= kind=
+GET  /api/v1/slos                 SLOs of prober.yaml: error budgets and burn rates; ?namespace= pod= container= kind=
 GET  /api/v1/incidents            failing probes, grouped by what they share, with /ID for one; ?namespace= state= parts=
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
+GET  /api/v1/certificates         certificates that servers show to probes, the first to end first; ?namespace= pod= container= kind= probes=
 GET  /api/v1/endpoints            endpoints of prober.yaml with their checks, and pushes; ?namespace= name= type= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
                                   lists take ?limit= continue=, as the Kubernetes API does

@@ -5,7 +5,7 @@
 // targets, checks.go for pushes and endpoints, otlp.go for OTLP, and kubernetes.go for the node agent.
 // notify.go has the types of notification receivers, and notifydecode.go reads them. dependencies.go reads
 // dependencies, and finds cycles. maintenance.go has maintenance windows, window.go their times and probematch.go
-// the probes that they select.
+// the probes that they select. slo.go has objectives.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust and
 // Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets calls
@@ -57,9 +57,10 @@ type Agent struct {
 	Uplink      []Witness
 	Maintenance []Maintenance
 
+	SLO          []SLO
 	TargetLabels []TargetLabel // of metrics
-	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
-	Blackbox    *Blackbox   // nil: nothing is restricted
+	Kubernetes   *Kubernetes   // nil: [DefaultKubernetes]
+	Blackbox     *Blackbox     // nil: nothing is restricted
 }
 
 // Credentials are TLS credentials that plugins may use by name, without reading them. A relative path is

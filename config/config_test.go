@@ -104,7 +104,7 @@ func TestParseErrors(t *testing.T) {
 		{"another version", "apiVersion: prober.dev/v2\nkind: AgentConfig\n", `f:1: apiVersion: must be "prober.dev/v1", not "prober.dev/v2"`},
 		{"another kind", "apiVersion: prober.dev/v1\nkind: Pod\n", `f:2: kind: must be "AgentConfig", not "Pod"`},
 		{"two documents", head + "---\na: b\n", `f:4: must be one document: another one begins here`},
-		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, blackbox, credentials, endpoints, handlers, kind, kubernetes, maintenance, metrics, modules, nagios, notify, otlp, plugins, push, secrets, targets, totalMemory, trust, uplink (did you mean "plugins"?)`},
+		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, blackbox, credentials, endpoints, handlers, kind, kubernetes, maintenance, metrics, modules, nagios, notify, otlp, plugins, push, secrets, slo, targets, totalMemory, trust, uplink (did you mean "plugins"?)`},
 		{"handler without a limit", head + "handlers: [{name: exec}]\n", "f:3: handlers[0].maxInFlight: the field is required"},
 		{"limit of 0", head + "handlers: [{name: exec, maxInFlight: 0}]\n", "f:3: handlers[0].maxInFlight: must be at least 1"},
 		{"limit of a handler twice", head + "handlers:\n- {name: exec, maxInFlight: 1}\n- {name: exec, maxInFlight: 2}\n", `f:5: handlers[1].name: "exec" is set twice, first on line 4`},

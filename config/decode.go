@@ -44,6 +44,7 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		"otlp":        d.otlp(a),
 		"maintenance": d.maintenance(a),
 		"metrics":     d.metrics(a),
+		"slo":         d.slos(a),
 		"notify":      d.notify(a),
 		"totalMemory": yamlpos.Parsed(&d.Decoder, &a.TotalMemory, plugin.ParseSize),
 		"nagios": func(n *yamlpos.Node, path string) {

@@ -26,7 +26,9 @@ type Kubernetes struct {
 	MinPeriod time.Duration // shortest period that a pod may set
 	MaxRate   int           // attempts per second of all probes of a namespace on the node
 	QPS       int           // patches of conditions per second
-	DryRun    bool          // record the actions and patches, and perform none
+
+	NamespaceLabels []string // names of labels of namespaces that their pods have
+	DryRun          bool     // record the actions and patches, and perform none
 }
 
 // Liveness configures the actions after a failed liveness or startup probe.
@@ -103,6 +105,11 @@ func (d *decoder) kubernetes(a *Agent) yamlpos.Reader {
 			"conditions": func(n *yamlpos.Node, path string) {
 				d.Mapping(n, path, yamlpos.Fields{"qps": d.Int(&k.QPS, 1, 1000)})
 			},
+			"namespaceLabels": d.ListOf(func(n *yamlpos.Node, path string) {
+				var l TargetLabel
+				yamlpos.Parsed(&d.Decoder, &l, parseTargetLabel)(n, path)
+				k.NamespaceLabels = append(k.NamespaceLabels, l.Name)
+			}),
 			"dryRun": d.Bool(&k.DryRun),
 		})
 		a.Kubernetes = k

@@ -57,7 +57,7 @@ func TestKubernetesDefaults(t *testing.T) {
 
 func TestKubernetesErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"unknown field", "kubernetes: {mode: observe}\n", `f:3: kubernetes.mode: unknown field; known: apiExec, breaker, budgets, conditions, dryRun, liveness, maxRate, minPeriod, podNetwork, targets`},
+		{"unknown field", "kubernetes: {mode: observe}\n", `f:3: kubernetes.mode: unknown field; known: apiExec, breaker, budgets, conditions, dryRun, liveness, maxRate, minPeriod, namespaceLabels, podNetwork, targets`},
 		{"unknown mode", "kubernetes:\n  liveness: {modes: [observe, reboot]}\n", `f:4: kubernetes.liveness.modes[1]: unknown value "reboot"; known: evict, observe, restart, sidecar`},
 		{"no observe", "kubernetes:\n  liveness: {modes: [restart]}\n", `f:4: kubernetes.liveness.modes: must contain observe, the default mode of pods`},
 		{"on failure", "kubernetes:\n  liveness: {onFailure: stop}\n", `f:4: kubernetes.liveness.onFailure: unknown value "stop"; known: kill, refuse`},

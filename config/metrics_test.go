@@ -23,11 +23,11 @@ func TestTargetLabels(t *testing.T) {
 		many = append(many, fmt.Sprint("l", i))
 	}
 	for text, want := range map[string]string{
-		"[a b]":                            `metrics.targetLabels[0]: "a b" is not the name of a label: `,
-		"['']":                             `metrics.targetLabels[0]: `,
-		"[é]":                              `metrics.targetLabels[0]: "é" is not the name of a label: `,
-		"[a, a]":                           `metrics.targetLabels[1]: "a" is the label label_a of the metric, as "a" is`,
-		"[a.b, a-b]":                       `metrics.targetLabels[1]: "a-b" is the label label_a_b of the metric, as "a.b" is`,
+		"[a b]":                             `metrics.targetLabels[0]: "a b" is not the name of a label: `,
+		"['']":                              `metrics.targetLabels[0]: `,
+		"[é]":                               `metrics.targetLabels[0]: "é" is not the name of a label: `,
+		"[a, a]":                            `metrics.targetLabels[1]: "a" is the label label_a of the metric, as "a" is`,
+		"[a.b, a-b]":                        `metrics.targetLabels[1]: "a-b" is the label label_a_b of the metric, as "a.b" is`,
 		"[" + strings.Join(many, ",") + "]": `metrics.targetLabels[20]: there are more than 20 labels`,
 	} {
 		if _, err := config.Parse("f", []byte(head+"metrics: {targetLabels: "+text+"}\n")); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/daeace23/prober/internal/window"
+	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -175,6 +178,21 @@ const LabelPrefix = "label:"
 
 // groupFields are the values of [Receiver.GroupBy] without LabelPrefix.
 var groupFields = []string{"namespace", "pod", "container", "kind", "handler"}
+
+// maxLabelName is the maximum length of a label's name in Kubernetes, with its prefix.
+const maxLabelName = 253 + 1 + 63
+
+// CheckGroupField returns an error if field cannot be a value of [Receiver.GroupBy].
+func CheckGroupField(field string) error {
+	label, isLabel := strings.CutPrefix(field, LabelPrefix)
+	switch {
+	case isLabel && (label == "" || len(label) > maxLabelName):
+		return fmt.Errorf("must have a name of at most %d characters after %s", maxLabelName, LabelPrefix)
+	case !isLabel && !slices.Contains(groupFields, field):
+		return fmt.Errorf("unknown value %.80q%s", field, yamlpos.Known(field, append([]string{LabelPrefix + field}, groupFields...)))
+	}
+	return nil
+}
 
 func parseKindName(text string) (string, error) {
 	kind, err := probe.ParseKind(text)

@@ -155,13 +155,10 @@ func (d *decoder) groupBy(to *[]string) yamlpos.Reader {
 		*to = []string{}
 		d.Items(n, path, func(n *yamlpos.Node, path string) {
 			field, _ := d.Text(n, path)
-			label, isLabel := strings.CutPrefix(field, LabelPrefix)
-			switch {
-			case field == "" && n.Kind != yamlpos.Scalar: // reported
-			case isLabel && (label == "" || len(label) > maxLabelName):
-				d.Errorf(n, path, "must have a name of at most %d characters after %s", maxLabelName, LabelPrefix)
-			case !isLabel && !slices.Contains(groupFields, field):
-				d.Errorf(n, path, "unknown value %.80q%s", field, yamlpos.Known(field, append([]string{LabelPrefix + field}, groupFields...)))
+			if field != "" || n.Kind == yamlpos.Scalar { // otherwise reported
+				if err := CheckGroupField(field); err != nil {
+					d.Errorf(n, path, "%v", err)
+				}
 			}
 			if slices.Contains(*to, field) {
 				d.Errorf(n, path, "%q is set twice", field)
@@ -170,9 +167,6 @@ func (d *decoder) groupBy(to *[]string) yamlpos.Reader {
 		})
 	}
 }
-
-// maxLabelName is the maximum length of a label's name in Kubernetes, with its prefix.
-const maxLabelName = 253 + 1 + 63
 
 func (d *decoder) webhook(to **Webhook) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -21,6 +22,14 @@ type ProbeMatch struct {
 type ProbeFacts struct {
 	Namespace, Pod, Container, Kind, Handler string
 	Labels                                   map[string]string
+}
+
+// Group returns the value of a field of [Receiver.GroupBy]; "" for a label that the probe does not have.
+func (p *ProbeFacts) Group(field string) string {
+	if label, ok := strings.CutPrefix(field, LabelPrefix); ok {
+		return p.Labels[label]
+	}
+	return map[string]string{"namespace": p.Namespace, "pod": p.Pod, "container": p.Container, "kind": p.Kind, "handler": p.Handler}[field]
 }
 
 // Matches reports whether m selects the probe.

@@ -35,7 +35,7 @@ var groups = []struct {
 }{
 	{"Probes", []*family.Described{
 		probeState, probeFailures, probeGate, probePaused, probeMaintenance, podReady, probeTotal, probeDuration, outcomesTotal, attemptErrors, attemptsRetried, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight,
-		handlerInflight, handlerLimit, attemptsDeferred, restarts,
+		handlerInflight, handlerLimit, attemptsDeferred, restarts, certificateNotAfter, certificateNotBefore,
 	}},
 	{"Plugins", []*family.Described{
 		pluginInfo, pluginTrust, pluginReload, sourceStale, pluginShadow, pluginInstances, pluginMemory, pluginCalls,
@@ -86,6 +86,17 @@ var (
 	probeMaintenance = family.New(Family{
 		Name: "prober_probe_maintenance", Type: Gauge,
 		Help:   "1 for each probe that is in a maintenance window now. Other probes have no series.",
+		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
+	})
+	certificateNotAfter = family.New(Family{
+		Name: "prober_certificate_not_after_timestamp_seconds", Type: Gauge, Unit: "seconds",
+		Help:   "End of the first certificate to end of those that the servers of a probe show, in seconds since 1970. Probes without TLS, and process plugins, have no series.",
+		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
+		Alert:  "It is less than 14 days ahead, and less than a third of the time since `prober_certificate_not_before_timestamp_seconds` is left: nobody has renewed the certificate.",
+	})
+	certificateNotBefore = family.New(Family{
+		Name: "prober_certificate_not_before_timestamp_seconds", Type: Gauge, Unit: "seconds",
+		Help:   "Begin of the certificate in prober_certificate_not_after_timestamp_seconds, in seconds since 1970.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
 	})
 	podReady = family.New(Family{

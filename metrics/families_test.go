@@ -53,6 +53,7 @@ func everything(t *testing.T) []*dto.MetricFamily {
 		}),
 		metrics.RegisterPauses(registry, func() iter.Seq[worker.Info] { return slices.Values([]worker.Info{web}) }),
 		metrics.RegisterMaintained(registry, func() iter.Seq[worker.Info] { return slices.Values([]worker.Info{web, web}) }),
+		agentmetrics.RegisterSLOs(registry, func() []agentmetrics.SLO { return []agentmetrics.SLO{{Name: "shop", Objective: 0.999}} }),
 		agentmetrics.RegisterMaintenance(registry, func() map[string]bool { return map[string]bool{"backup": true, "later": false} }),
 		m.RegisterReload(registry, func() time.Duration { return 0 }),
 		agentmetrics.RegisterOTLP(registry, agentmetrics.OTLPCounts{

@@ -203,6 +203,30 @@ func (c *Client) Endpoints(ctx context.Context, f EndpointFilter) (all []api.End
 	return all, err
 }
 
+// CertificateFilter selects the probes whose certificates are listed; empty fields match everything.
+type CertificateFilter struct{ Namespace, Pod, Container, Kind string }
+
+// Certificates returns the certificates that the probes that match f see, the first one to end first.
+func (c *Client) Certificates(ctx context.Context, f CertificateFilter) (all []api.Certificate, err error) {
+	query := make(url.Values)
+	for name, value := range map[string]string{"namespace": f.Namespace, "pod": f.Pod, "container": f.Container, "kind": f.Kind} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	err = c.pages(ctx, query, "certificates", func(p *page) error {
+		for _, item := range p.Items {
+			var one api.Certificate
+			if err := json.Unmarshal(item, &one); err != nil {
+				return err
+			}
+			all = append(all, one)
+		}
+		return nil
+	})
+	return all, err
+}
+
 // IncidentFilter selects incidents; empty fields match everything.
 type IncidentFilter struct {
 	Namespace string // shows only the probes of this namespace

@@ -18,6 +18,7 @@ type ReportFilter struct {
 	// Since and Until are durations before now, such as "30d", or times in RFC 3339; "": 30 days, and now.
 	Since, Until string
 	Incidents    bool // list the incidents of each probe
+	Parts        int  // equal parts of the time with an uptime each; 0 for none
 }
 
 func (f *ReportFilter) query() url.Values {
@@ -28,6 +29,9 @@ func (f *ReportFilter) query() url.Values {
 		if value != "" {
 			query.Set(name, value)
 		}
+	}
+	if f.Parts > 0 {
+		query.Set("parts", strconv.Itoa(f.Parts))
 	}
 	return query
 }
@@ -116,4 +120,11 @@ func (c *Client) ReportCSV(ctx context.Context, f ReportFilter, to io.Writer) er
 		return c.unanswered(ctx, err)
 	}
 	return nil
+}
+
+// History returns the history of a probe since a duration before now or a time. It has no timeout, as the agent
+// reads its history.
+func (c *Client) History(ctx context.Context, namespace, pod, container, kind, since string) (h api.ProbeHistory, err error) {
+	err = c.request(ctx, http.MethodGet, url.Values{"since": {since}}, &h, "api", "v1", "probes", namespace, pod, container, kind, "history")
+	return h, err
 }

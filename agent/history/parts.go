@@ -1,7 +1,5 @@
 package history
 
-import "github.com/daeace23/prober/agent/history/record"
-
 // MaxParts is the limit of the parts of a report.
 const MaxParts = 100
 
@@ -14,7 +12,7 @@ type part struct{ up, down int64 }
 // addToParts adds a time in the state of t, within the report, to the parts of the report.
 func (r *reporter) addToParts(t *track, from, to int64) {
 	n := int64(r.query.Parts)
-	if n == 0 || t.state == record.Unknown || t.state == record.Absent {
+	if n == 0 || !t.state.IsUp() && !t.state.IsDown() {
 		return
 	}
 	y := &t.tally
@@ -29,7 +27,7 @@ func (r *reporter) addToParts(t *track, from, to int64) {
 	for from < to {
 		i := (from - start) * n / length
 		end := min(to, start+(length*(i+1)+n-1)/n)
-		if t.state == record.Failure {
+		if t.state.IsDown() {
 			y.parts[i].down += end - from
 		} else {
 			y.parts[i].up += end - from

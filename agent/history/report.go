@@ -245,7 +245,15 @@ func (r *reporter) item(t *track, end int64) *api.ReportItem {
 		},
 		IncidentCount: y.count, LongestSeconds: seconds(y.longest), Incidents: []api.Incident{}, Parts: uptimes(y.parts),
 	}
-	up, down := y.millis[record.Success]+y.millis[record.Warning], y.millis[record.Failure]
+	var up, down int64
+	for state, millis := range y.millis {
+		switch s := record.State(state); {
+		case s.IsUp():
+			up += millis
+		case s.IsDown():
+			down += millis
+		}
+	}
 	if up+down > 0 {
 		item.Uptime = new(float64(up) / float64(up+down))
 	}

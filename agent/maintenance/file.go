@@ -69,15 +69,15 @@ func (s *saved) window() (w Window, err error) {
 	if s.By == "" {
 		return w, errors.New("it has no author")
 	}
-	if w.Match, err = parseMatch(s.Match); err != nil {
+	if w.Match, err = ParseMatch(s.Match); err != nil {
 		return w, err
 	}
 	w.Window, err = window.Once(s.From, s.Until)
 	return w, err
 }
 
-// parseMatch converts entries of the API.
-func parseMatch(entries []api.ProbeMatch) ([]config.ProbeMatch, error) {
+// ParseMatch converts entries of the API.
+func ParseMatch(entries []api.ProbeMatch) ([]config.ProbeMatch, error) {
 	text, err := json.Marshal(entries)
 	if err != nil || len(entries) == 0 {
 		return nil, err

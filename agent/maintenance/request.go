@@ -39,7 +39,7 @@ func Read(body io.Reader, now time.Time) (w Window, err error) {
 	if w.Reason, err = config.ParseReason(asked.Reason); err != nil {
 		return w, fmt.Errorf("reason %w", err)
 	}
-	if w.Match, err = parseMatch(asked.Match); err != nil {
+	if w.Match, err = ParseMatch(asked.Match); err != nil {
 		return w, err
 	}
 	w.Window, err = times(&asked, now)

@@ -304,14 +304,13 @@ func (b *book) groupOf(it *item) *group {
 	}
 	labels := make(map[string]string, len(b.spec.GroupBy))
 	var name strings.Builder
+	facts := config.ProbeFacts{Namespace: it.Namespace, Pod: it.Pod, Container: it.Container, Kind: it.Kind.String(), Handler: it.handler, Labels: it.labels}
 	for _, field := range b.spec.GroupBy {
-		if label, ok := strings.CutPrefix(field, config.LabelPrefix); ok {
-			labels[field] = it.labels[label]
-			name.WriteString(field + "=" + strconv.Quote(it.labels[label]) + ",")
-			continue
-		}
-		value := map[string]string{"namespace": it.Namespace, "pod": it.Pod, "container": it.Container, "kind": it.Kind.String(), "handler": it.handler}[field]
+		value := facts.Group(field)
 		labels[field] = value
+		if strings.HasPrefix(field, config.LabelPrefix) {
+			value = strconv.Quote(value) // only a label may have a comma
+		}
 		name.WriteString(field + "=" + value + ",")
 	}
 	it.group = b.groups[name.String()]

@@ -5,6 +5,7 @@
 package push
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -376,9 +377,11 @@ func (h *handler) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	case s.State == states.Warning:
 		return probe.Outcome{Result: probe.Warning, Output: s.Text}, nil
 	case s.State == states.Failure:
-		return probe.Outcome{Result: probe.Failure, Output: s.Text}, nil
+		return probe.Outcome{Result: probe.Failure, Output: cmp.Or(s.Text, "a failure was reported")}, nil
 	case s.Text != "":
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonUndecided, Err: errors.New(s.Text)}
+	case s.Run > 0:
+		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonUndecided, Err: fmt.Errorf("too few equal reports in a row to decide: %d", s.Run)}
 	default:
 		return probe.Outcome{}, &probe.Error{Reason: probe.ReasonUndecided, Err: errors.New("no report yet")}
 	}

@@ -106,7 +106,7 @@ func TestRequests(t *testing.T) {
 		{"POST /push/" + token + "?result=failure&message=full", "", 200, "backup", "failure full"},
 		{"POST /push/" + token + "?result=unknown&message=who+knows", "", 200, "backup", "error who knows"},
 		{"GET /push/" + token + "?status=up&msg=OK&ping=12", "", 200, "backup", "success OK"},
-		{"GET /push/" + token + "?status=down&msg=", "", 200, "backup", "failure"},
+		{"GET /push/" + token + "?status=down&msg=", "", 200, "backup", "failure a failure was reported"},
 		{"FORM /push/" + token, "status=down&msg=disk+full", 200, "backup", "failure disk full"},
 		{"FORM /push/" + token, "result=warning", 200, "backup", "warning"},
 		{"FORM /push/" + token, "12 files", 200, "backup", "success 12 files"},
@@ -114,7 +114,7 @@ func TestRequests(t *testing.T) {
 		{"FORM /push/" + token, "status=down&disk", 400, "backup", "error no report yet"},
 		{"FORM /push/" + token + "?result=failure", "status=up", 200, "backup", "failure status=up"},
 		{"POST /push/" + token, "status=down", 200, "backup", "success status=down"}, // a text
-		{"GET /push/" + token + "/fail", "", 200, "backup", "failure"},
+		{"GET /push/" + token + "/fail", "", 200, "backup", "failure a failure was reported"},
 		{"GET /push/" + token + "/0", "", 200, "backup", "success"},
 		{"GET /push/" + token + "/3", "", 200, "backup", "failure exit status 3"},
 		{"POST /push/" + token + "/3", "last line", 200, "backup", "failure last line"},
@@ -136,7 +136,7 @@ func TestRequests(t *testing.T) {
 		{"POST /push/" + token + "x", "", 404, "backup", "error no report yet"},
 		{"POST /push/" + strings.ToUpper(token), "", 404, "backup", "error no report yet"},
 		{"POST /api/v1/push/job?result=success", "", 200, "job", "success"},
-		{"POST /api/v1/push/job?result=failure", "", 200, "job", "error no report yet"}, // two are needed
+		{"POST /api/v1/push/job?result=failure", "", 200, "job", "error too few equal reports in a row to decide: 1"}, // two are needed
 		{"POST /api/v1/push/job?started=maybe", "", 400, "job", "error no report yet"},
 		{"POST /api/v1/push/nosuch", "", 404, "nosuch", "error there is no such push in prober.yaml"},
 		{"POST /api/v1/push", "job\t0\tfine\n", 200, "job", "success fine"},
@@ -159,6 +159,26 @@ func TestRequests(t *testing.T) {
 }
 
 // A report that was confirmed survives the end of the process at any time.
+// A failure that needs several successes to end keeps its cause.
+func TestFailureKeepsCauseUntilItEnds(t *testing.T) {
+	p := open(t, t.TempDir(), "push:\n- {name: job, ttl: 1h, successThreshold: 3}\n")
+	defer p.Close()
+	for i, c := range []struct{ report, want string }{
+		{"result=success", "error too few equal reports in a row to decide: 1"},
+		{"result=failure&message=full", "failure full"},
+		{"result=success", "failure full"},
+		{"result=success&message=done", "failure full"},
+		{"result=warning&message=slow", "warning slow"},
+	} {
+		if status, text := send(serve(p), "POST", "/api/v1/push/job?"+c.report, ""); status != 200 {
+			t.Fatalf("%s: %d %s", c.report, status, text)
+		}
+		if got := answer(p, "job"); got != c.want {
+			t.Errorf("%d: after %s: %s, want %s", i, c.report, got, c.want)
+		}
+	}
+}
+
 func TestRestart(t *testing.T) {
 	dir := folder(t)
 	p := open(t, dir, checks)

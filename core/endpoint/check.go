@@ -236,8 +236,11 @@ func (s *Set[K]) Report(key K, name string, o probe.Outcome) error {
 		if state != states.Unknown {
 			state = c.extra.streak.add(c.settings.Value().thresholds, c.state, state)
 		}
-		if state == states.Success {
+		switch {
+		case state == states.Success:
 			text = ""
+		case state == states.Failure && o.Result == probe.Success:
+			text = c.text // more successes must follow: the failure keeps its cause
 		}
 		c.setLocked(state, text, now)
 	})

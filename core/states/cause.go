@@ -10,6 +10,7 @@ import (
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/clip"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -18,7 +19,7 @@ type Cause struct {
 	// Reason is one of the reasons of the metrics, [probe.Reason], or "not_running". It is "" if the
 	// attempt had none.
 	Reason string
-	// Text is the output or the error of the attempt, on one line. A target may have written it. It may
+	// Text is the output or the error of the attempt, on one line, and what it waited for at its deadline. A target may have written it. It may
 	// contain control characters and invalid UTF-8, and has at most [MaxText] bytes.
 	Text string
 }
@@ -101,8 +102,11 @@ func isStatus[T string | []byte](text T, from, to int) bool {
 // causeOf returns the cause of a tick. The caller must shorten its text with [cut].
 func causeOf(t *worker.Tick) Cause {
 	c := Cause{string(t.Outcome.Reason), t.Outcome.Output}
-	if t.Err != nil {
+	switch {
+	case t.Err != nil:
 		c = Cause{string(probe.ReasonOf(t.Err)), t.Err.Error()}
+	case t.Outcome.Reason == probe.ReasonDeadline:
+		c.Text = explain.Read(t.Outcome.Details).Awaited.After(strings.TrimSpace(c.Text))
 	}
 	c.Text = clip.Bytes(strings.TrimSpace(c.Text), 4*MaxText) // bounds the work for a long text
 	if strings.ContainsFunc(c.Text, isBreak) {

@@ -12,6 +12,7 @@ import (
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -407,6 +408,23 @@ func TestOfReturnsNewestCause(t *testing.T) {
 	check(states.Cause{Reason: "internal", Text: "no memory"})
 	o.Tick(tick(probe.Success, 1, 1, results.Failure, results.Success))
 	check(states.Cause{})
+}
+
+func TestCauseOfDeadlineSaysWhatWasAwaited(t *testing.T) {
+	var got told
+	o := states.New(&got).Observe(worker.Info{})
+	for second := 1; second <= 5; second++ {
+		x := failed(second, probe.ReasonDeadline, "timed out after 1s")
+		wait := explain.Wait{Call: "read", Where: "tcp 10.0.0.7:6379", For: time.Duration(second) * time.Millisecond, Saw: []string{"24 bytes sent, 0 received"}}
+		if second > 1 {
+			wait.Own = []string{"before: waited 1ms in 1 host call"}
+		}
+		wait.Describe(&x.Outcome)
+		o.Tick(x)
+	}
+	if want := []string{"unknown-failure deadline timed out after 1s: read tcp 10.0.0.7:6379: 24 bytes sent, 0 received"}; !slices.Equal(got.words(), want) {
+		t.Errorf("got %q, want %q", got.words(), want)
+	}
 }
 
 func TestTicksWithOneCauseAllocateNothing(t *testing.T) {

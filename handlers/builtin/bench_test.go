@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"runtime"
@@ -24,7 +25,7 @@ import (
 )
 
 // targetPorts has the ports of the probed servers.
-type targetPorts struct{ HTTP, TCP, GRPC int }
+type targetPorts struct{ HTTP, TCP, GRPC, HTTPS int }
 
 // serveTargets is set in the environment of the server process. It is a second process of this test program,
 // so that the resources of the servers are not counted.
@@ -62,7 +63,7 @@ func startTargets(b *testing.B) (ports targetPorts) {
 
 // runTargets serves until the end of stdin.
 func runTargets() error {
-	var listeners [3]net.Listener
+	var listeners [4]net.Listener
 	for i := range listeners {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -73,9 +74,13 @@ func runTargets() error {
 	health := grpc.NewServer()
 	healthpb.RegisterHealthServer(health, rig.Answers(healthpb.HealthCheckResponse_SERVING))
 	ended := make(chan error, len(listeners))
-	go func() {
-		ended <- http.Serve(listeners[0], http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
-	}()
+	web := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	go func() { ended <- http.Serve(listeners[0], web) }()
+	secure := httptest.NewUnstartedServer(web)
+	secure.Listener.Close()
+	secure.Listener = listeners[3]
+	secure.StartTLS()
+	defer secure.Close()
 	go func() {
 		for {
 			conn, err := listeners[1].Accept()
@@ -88,7 +93,7 @@ func runTargets() error {
 	}()
 	go func() { ended <- health.Serve(listeners[2]) }()
 	port := func(i int) int { return listeners[i].Addr().(*net.TCPAddr).Port }
-	if err := json.NewEncoder(os.Stdout).Encode(targetPorts{HTTP: port(0), TCP: port(1), GRPC: port(2)}); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(targetPorts{HTTP: port(0), TCP: port(1), GRPC: port(2), HTTPS: port(3)}); err != nil {
 		return err
 	}
 	go func() {
@@ -102,16 +107,17 @@ func runTargets() error {
 func subjects(b *testing.B) map[string]probe.Handler {
 	ports := startTargets(b)
 	return map[string]probe.Handler{
-		"http": rig.Prepare(b, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"path":"/healthz"}`, ports.HTTP)),
-		"tcp":  rig.Prepare(b, builtin.NewTCP(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, ports.TCP)),
-		"grpc": rig.Prepare(b, builtin.NewGRPC(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, ports.GRPC)),
-		"exec": execHandler(b, new(builtin.HostRunner), "/bin/true"),
+		"http":  rig.Prepare(b, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"port":%d,"path":"/healthz"}`, ports.HTTP)),
+		"https": rig.Prepare(b, builtin.NewHTTP(builtin.Config{}), fmt.Sprintf(`{"scheme":"HTTPS","port":%d,"path":"/healthz"}`, ports.HTTPS)),
+		"tcp":   rig.Prepare(b, builtin.NewTCP(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, ports.TCP)),
+		"grpc":  rig.Prepare(b, builtin.NewGRPC(builtin.Config{}), fmt.Sprintf(`{"port":%d}`, ports.GRPC)),
+		"exec":  execHandler(b, new(builtin.HostRunner), "/bin/true"),
 	}
 }
 
 func BenchmarkProbe(b *testing.B) {
 	all := subjects(b)
-	for _, name := range []string{"http", "tcp", "grpc", "exec"} {
+	for _, name := range []string{"http", "https", "tcp", "grpc", "exec"} {
 		for _, c := range []int{1, 16, 256} {
 			if name == "exec" && c > 16 {
 				continue // it would measure only fork

@@ -75,7 +75,7 @@ func (c *call) explain(in *instance, out *probe.Outcome) {
 	w := c.wait(in)
 	c.req.Trace.Emit(w.Event())
 	if out != nil && out.Reason == probe.ReasonDeadline {
-		out.Details = explain.Details{Waiting: w.String()}.String()
+		w.Describe(out)
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *call) wait(in *instance) *explain.Wait {
 	}
 	if c.req.Debug {
 		if cpu := procgroup.CPUTime(in.child.cmd.Process.Pid); cpu > 0 {
-			w.Saw = append(w.Saw, explain.CPU(cpu-p.cpu, w.For))
+			w.Own = append(w.Own, explain.CPU(cpu-p.cpu, w.For))
 		}
 	}
 	return w
@@ -130,10 +130,10 @@ func traceRun(req *probe.Request, args []string, r *result, took time.Duration) 
 func explainRun(req *probe.Request, args []string, r *result, took time.Duration, out *probe.Outcome) {
 	w := &explain.Wait{Call: filepath.Base(args[0]), Where: explain.Command(args), Doing: "still running", For: took, Saw: r.output(req)}
 	if r.cpu > 0 {
-		w.Saw = append(w.Saw, explain.CPU(r.cpu, took))
+		w.Own = append(w.Own, explain.CPU(r.cpu, took))
 	}
 	req.Trace.Emit(w.Event())
 	if out.Reason == probe.ReasonDeadline {
-		out.Details = explain.Details{Waiting: w.String()}.String()
+		w.Describe(out)
 	}
 }

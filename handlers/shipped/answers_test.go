@@ -194,10 +194,10 @@ func TestFailureNamesRedirect(t *testing.T) {
 		reason     probe.Reason
 	}{
 		{"/", "HTTP status 404, want 2xx, after redirect 2 to " + own + "/missing", probe.ReasonHTTPStatus},
-		{"/away", "http: redirect 1 to " + own + "/cut: EOF", ""},
+		{"/away", "http: redirect 1 to " + own + "/cut: the server closed the connection without a response", ""},
 		{"/denied", "http: redirect 1 to http://" + dead + "/x: dial http " + dead + ": denied: ", probe.ReasonDenied},
 		{"/none", "HTTP status 404, want 2xx", probe.ReasonHTTPStatus},
-		{"/cut", "http: EOF", ""},
+		{"/cut", "http: the server closed the connection without a response", ""},
 	} {
 		out, err := attempt(t, wasm.Config{}, "httpcheck", `{"url":"`+c.path+`"}`, target, patience)
 		wantFailure(t, out, err, c.reason, c.want)

@@ -139,14 +139,11 @@ func targetAt(t *testing.T, rawURL string) probe.Target {
 	return probe.Target{Host: u.Hostname(), Port: port}
 }
 
-// TestHTTPThroughProxy checks that a request through a proxy needs a grant for the proxy, in addition to
-// the grants for the request itself.
-func TestHTTPThroughProxy(t *testing.T) {
-	plain, plainTarget := web(t, (*httptest.Server).Start, "")
-	_, secureTarget := web(t, (*httptest.Server).StartTLS, "")
-	var asked []string
+// proxying starts a proxy that calls seen with each request.
+func proxying(t testing.TB, seen func(*http.Request)) *httptest.Server {
+	t.Helper()
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.Host+" "+r.Header.Get("X-Way"))
+		seen(r)
 		to, err := net.Dial("tcp", r.Host)
 		if err != nil {
 			w.WriteHeader(http.StatusBadGateway)
@@ -167,6 +164,16 @@ func TestHTTPThroughProxy(t *testing.T) {
 		from.Close()
 	}))
 	t.Cleanup(proxy.Close)
+	return proxy
+}
+
+// TestHTTPThroughProxy checks that a request through a proxy needs a grant for the proxy, in addition to
+// the grants for the request itself.
+func TestHTTPThroughProxy(t *testing.T) {
+	plain, plainTarget := web(t, (*httptest.Server).Start, "")
+	_, secureTarget := web(t, (*httptest.Server).StartTLS, "")
+	var asked []string
+	proxy := proxying(t, func(r *http.Request) { asked = append(asked, r.Method+" "+r.Host+" "+r.Header.Get("X-Way")) })
 	proxyGrant := "http://" + strings.TrimPrefix(proxy.URL, "http://")
 	want := plugin.Request{Capability: "http", Allow: []string{"http://*:*"}}
 	for _, c := range []struct {

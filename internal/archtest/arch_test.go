@@ -23,6 +23,7 @@ var packages = map[string]struct {
 }{
 	"probe":                      {ours: []string{"internal/suspend"}},
 	"internal/suspend":           {},
+	"internal/handshake":         {},
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe", "internal/certificates"}},
 	"internal/perfdata":          {ours: []string{"probe"}},
@@ -40,10 +41,10 @@ var packages = map[string]struct {
 	"core/internal/seam": {},
 	"core/worker":        {ours: []string{"probe", "core/internal/seam", "core/results", "internal/explain"}},
 	"core/internal/engine": {
-		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain", "internal/suspend"},
+		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain", "internal/handshake", "internal/suspend"},
 	},
 	"core/endpoint": {ours: []string{"probe", "core/group", "core/internal/seam", "core/results", "core/states", "core/worker", "internal/clip"}},
-	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
+	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip", "internal/explain"}},
 	"core/group":    {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {
 		ours:   []string{"probe", "internal/clip", "internal/redact"},
@@ -65,13 +66,13 @@ var packages = map[string]struct {
 	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
 	"handlers/builtin/execprobe":        {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain", "internal/procgroup"}},
-	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*", "internal/explain", "internal/httpget"}, others: []string{"golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
+	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*", "internal/certificates", "internal/explain", "internal/httpget"}, others: []string{"golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
 	"handlers/builtin/tcpprobe":         {ours: []string{"probe", "handlers/builtin/internal/*"}},
 	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*"}, others: []string{"golang.org/x/net/http2/hpack", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	"handlers/builtin/internal/http2":   {others: []string{"golang.org/x/net/http2/hpack"}},
 	"handlers/builtin/internal/action":  {},
 	"handlers/builtin/internal/rig":     {ours: []string{"probe", "plugin"}, others: []string{"google.golang.org/grpc"}}, // for tests
-	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "handlers/netns", "internal/explain"}},
+	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "handlers/netns", "internal/certificates", "internal/explain"}},
 	"plugin": {
 		ours: []string{"probe", "internal/abi", "internal/filestamp", "internal/joined", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
 	},
@@ -160,7 +161,7 @@ var packages = map[string]struct {
 	"internal/address":      {others: []string{"k8s.io/apimachinery"}},
 	"internal/filestamp":    {},
 	"internal/endless":      {},
-	"internal/certificates": {ours: []string{"internal/clip"}},
+	"internal/certificates": {ours: []string{"internal/clip", "internal/handshake"}},
 	"internal/clip":         {},
 	"internal/pace":         {},
 	"internal/outbound":     {ours: []string{"internal/regular"}},
@@ -191,7 +192,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"config": {
-		ours:   []string{"probe", "plugin", "core/endpoint", "internal/window", "internal/yamlpos"},
+		ours:   []string{"probe", "plugin", "core/endpoint", "internal/timespan", "internal/window", "internal/yamlpos"},
 		others: []string{"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/validation"},
 	},
 	"agent/access": {
@@ -226,9 +227,13 @@ var packages = map[string]struct {
 	"agent/page":   {ours: []string{"agent/reply", "docs"}},
 	"agent/reply":  {ours: []string{"agent/api"}},
 	"agent/pauses": {ours: []string{"agent/api", "config", "core/manager", "core/worker", "internal/statefile", "probe"}},
+	"agent/certs":  {ours: []string{"agent/api", "core/worker", "internal/certificates", "internal/clip", "probe"}},
 	"agent/maintenance": {
 		ours:   []string{"agent/api", "agent/pauses", "config", "core/manager", "core/worker", "internal/statefile", "internal/window", "plugin"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
+	},
+	"agent/slo": {
+		ours: []string{"agent/api", "agent/history", "agent/history/record", "agent/maintenance", "config", "core/states", "core/worker", "internal/statefile", "internal/timespan", "metrics/agentmetrics", "probe"},
 	},
 	"agent/incidents": {ours: []string{"core/results", "core/states", "internal/statefile", "internal/clip", "internal/explain", "probe"}},
 	"agent/otlp": {
@@ -260,7 +265,7 @@ var packages = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/depend", "agent/endpoints", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/incidents", "agent/logs", "agent/maintenance", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/push", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "pods/targets", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/marked", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/certs", "agent/depend", "agent/endpoints", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/incidents", "agent/logs", "agent/maintenance", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/push", "agent/reply", "agent/secrets", "agent/slo", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "pods/targets", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/marked", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
@@ -283,17 +288,19 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/nearest", "internal/timespan", "pods/targets", "probe", "internal/clip"},
+		ours:   []string{"agent/api", "agent/client", "agent/maintenance", "agent/notify/format", "config", "core/states", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/publicpage", "internal/explain", "internal/nearest", "internal/timespan", "pods", "pods/targets", "probe", "internal/clip", "internal/advise", "internal/whatif"},
 		others: []string{"github.com/charmbracelet/x/ansi", "github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
+	"internal/publicpage": {ours: []string{"agent/api", "agent/notify/format"}},
 	"internal/cli/maintenancecmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain"},
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain", "pods/targets"},
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/simulatecmd": {
 		ours:   []string{"agent/api", "agent/client", "agent/notify", "agent/notify/format", "config", "internal/cli/command", "internal/cli/remote", "internal/explain", "internal/timespan", "internal/whatif", "pods/targets", "probe"},
 		others: []string{"github.com/spf13/cobra"},
 	},
+	"internal/advise": {ours: []string{"agent/api", "core/states", "internal/timespan", "internal/whatif", "probe"}},
 	"internal/whatif": {ours: []string{"agent/api", "agent/notify", "agent/notify/format", "config", "core/results", "core/states", "core/worker", "probe"}},
 	"internal/cli/pushcmd": {
 		ours:   []string{"agent/client", "agent/notify/format", "internal/cli/command", "internal/cli/remote", "internal/clip", "internal/explain", "internal/outbound", "internal/pace", "internal/procgroup"},

@@ -90,13 +90,8 @@ func Ends(state *tls.ConnectionState, now time.Time) (chain, leaf End) {
 	if len(certs) == 0 {
 		return End{}, End{}
 	}
-	first := firstToEnd(certs.path())
-	for i, verified := range state.VerifiedChains {
-		if end := firstToEnd(verified); i == 0 || end.NotAfter.After(first.NotAfter) {
-			first = end
-		}
-	}
-	return certs.end(first, now), certs.end(certs[0], now)
+	shown := ShownIn(state, nil)
+	return certs.end(shown.FirstToEnd(), now), certs.end(certs[0], now)
 }
 
 func firstToEnd(chain []*x509.Certificate) *x509.Certificate {

@@ -86,7 +86,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 	}
 	events := api.NewRecorder(client)
 	cfg := kube.Config{
-		Node: o.nodeName, Pods: client.Pods(), Policy: policy, Events: events, Exec: client.Exec,
+		Node: o.nodeName, Pods: client.Pods(), Namespaces: client.Namespaces(), Policy: policy, Events: events, Exec: client.Exec,
 		Conditions: conditions.NewWriter(conditions.Config{
 			Patcher: client, Logger: host.Logger, Events: kube.Recorders{Cluster: events, Agent: host.Recorder}, DryRun: policy.DryRun, QPS: float64(policy.QPS),
 		}),

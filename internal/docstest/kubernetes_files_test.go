@@ -221,6 +221,7 @@ var kubernetesRoles = map[string][]string{
 	"prober-node-evict":                  {"pods/eviction: create"},
 	"prober-node-exec":                   {"pods/exec: create"},
 	"prober-node-lease":                  {"coordination.k8s.io leases: patch"}, // in the namespace
+	"prober-node-namespace-labels":       {"namespaces: list watch"},
 	"prober-agent-loss in the namespace": {"coordination.k8s.io leases: get list watch delete"},
 	"prober-agent-loss":                  {"pods: list", "pods/status: patch", "nodes: get"},
 }
@@ -325,7 +326,7 @@ func TestKubernetesWritesAreFenced(t *testing.T) {
 
 // kubernetesPrivileges are what each component adds to the pods of the agent.
 var kubernetesPrivileges = map[string]privileges{
-	"base": {}, "evict": {}, "exec-api": {}, "agent-loss": {}, "monitoring": {},
+	"base": {}, "evict": {}, "exec-api": {}, "namespace-labels": {}, "agent-loss": {}, "monitoring": {},
 	"host-network": {Level: "privileged", HostNetwork: true},
 	"cri":          {Level: "privileged", HostPaths: []string{"/run/containerd"}, Groups: []int64{0}},
 	"node-cache":   {Level: "privileged", HostPaths: []string{"/var/cache/prober"}},

@@ -26,12 +26,15 @@ type Wait struct {
 	Doing string        // "" means waiting
 	For   time.Duration // since the call began
 	Saw   []string      // observations about the peer
+	Own   []string      // observations about the attempt itself, such as its earlier waits
+	Told  bool          // the output of the attempt has a better text about the cause
 }
 
 // Maximum length in bytes of Where, and of a Wait as text.
 const (
 	maxWhere = 2 << 10
 	maxWait  = 4 << 10
+	maxSaw   = 512 // of Awaited
 )
 
 // String returns w on one line of a bounded length.
@@ -43,7 +46,7 @@ func (w *Wait) String() string {
 	if w.For > 0 {
 		doing += " for " + Round(w.For).String()
 	}
-	parts := append([]string{doing}, w.Saw...)
+	parts := slices.Concat([]string{doing}, w.Saw, w.Own)
 	return oneLine(strings.TrimSpace(w.Call+" "+w.where()) + ": " + strings.Join(parts, "; "))
 }
 
@@ -53,7 +56,7 @@ func oneLine(text string) string { return clip.Text(OneLine(text), maxWait) }
 
 // Event returns w as the last event of its attempt.
 func (w *Wait) Event() probe.TraceEvent {
-	parts := w.Saw
+	parts := slices.Concat(w.Saw, w.Own)
 	if w.Doing != "" {
 		parts = append([]string{w.Doing}, parts...)
 	}
@@ -69,9 +72,27 @@ func (w *Wait) Event() probe.TraceEvent {
 // Report adds w to the details of out, and emits it as an event.
 func (w *Wait) Report(t probe.Tracer, out *probe.Outcome) {
 	t.Emit(w.Event())
+	w.Describe(out)
+}
+
+// Describe adds w to the details of out.
+func (w *Wait) Describe(out *probe.Outcome) {
 	d := Read(out.Details)
 	d.Waiting = w.String()
+	if !w.Told {
+		d.Awaited = w.awaited()
+	}
 	out.Details = d.String()
+}
+
+// awaited returns the part of w that is the same at each attempt with the same cause.
+func (w *Wait) awaited() Awaited {
+	parts := w.Saw
+	if w.Doing != "" {
+		parts = append([]string{w.Doing}, parts...)
+	}
+	short := func(text string) string { return clip.Text(OneLine(text), maxSaw) }
+	return Awaited{Call: short(w.Call), Where: short(w.Where), Saw: short(strings.Join(parts, "; "))}
 }
 
 // Round rounds a duration for display.
@@ -154,8 +175,31 @@ func ShortCommand(words []string) string {
 
 // Details are the fields that prober's own handlers add to [probe.Outcome.Details].
 type Details struct {
-	Waiting string `json:"waiting,omitzero"` // see [Wait]
-	Body    string `json:"body,omitzero"`    // see [Excerpt]
+	Waiting string  `json:"waiting,omitzero"` // see [Wait]
+	Awaited Awaited `json:"awaited,omitzero"`
+	Body    string  `json:"body,omitzero"` // see [Excerpt]
+}
+
+// Awaited is the operation that the deadline of an attempt ended, for the cause of a failure. It has neither durations
+// of waits nor counts of calls, which differ between attempts.
+type Awaited struct {
+	Call  string `json:"call,omitzero"`  // as in [Wait]
+	Where string `json:"where,omitzero"` // as in [Wait]
+	Saw   string `json:"saw,omitzero"`   // observations about the peer
+}
+
+// After returns text, the output of an attempt that missed its deadline, with a. It omits the place if text has it.
+func (a Awaited) After(text string) string {
+	at := strings.TrimSpace(a.Call + " " + a.Where)
+	if a.Where != "" && strings.Contains(text, a.Where) {
+		at = ""
+	}
+	for _, part := range []string{at, a.Saw} {
+		if part != "" {
+			text += ": " + part
+		}
+	}
+	return text
 }
 
 // String returns d as a JSON object; "" if it is empty.
@@ -170,11 +214,15 @@ func (d Details) String() string {
 // Read returns the Details in the details of an outcome. It ignores a field of another type, which a plugin may have
 // set.
 func Read(details string) Details {
-	var fields struct{ Waiting, Body json.RawMessage }
+	var fields struct{ Waiting, Awaited, Body json.RawMessage }
 	if details == "" || json.Unmarshal([]byte(details), &fields) != nil {
 		return Details{}
 	}
-	return Details{Waiting: text(fields.Waiting), Body: text(fields.Body)}
+	d := Details{Waiting: text(fields.Waiting), Body: text(fields.Body)}
+	if json.Unmarshal(fields.Awaited, &d.Awaited) != nil {
+		d.Awaited = Awaited{}
+	}
+	return d
 }
 
 func text(raw json.RawMessage) (s string) {

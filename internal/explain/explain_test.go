@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/probe"
 )
 
 func TestExcerptEscapes(t *testing.T) {
@@ -71,14 +72,17 @@ func FuzzExcerptIsSafe(f *testing.F) {
 }
 
 func TestReadReturnsDetails(t *testing.T) {
-	d := explain.Details{Waiting: "read tcp 10.0.0.7:5432: waiting for 1s", Body: `{"a": "<b>"}`}
+	d := explain.Details{
+		Waiting: "read tcp 10.0.0.7:5432: waiting for 1s", Body: `{"a": "<b>"}`,
+		Awaited: explain.Awaited{Call: "read", Where: "tcp 10.0.0.7:5432", Saw: "no answer"},
+	}
 	if !json.Valid([]byte(d.String())) {
 		t.Errorf("%s is not JSON", d)
 	}
 	if got := explain.Read(d.String()); got != d {
 		t.Errorf("got %+v, want %+v", got, d)
 	}
-	if got := explain.Read(`{"waiting": 3, "body": {"a": 1}, "slots": 2}`); got != (explain.Details{}) {
+	if got := explain.Read(`{"waiting": 3, "body": {"a": 1}, "awaited": {"call": "read", "where": 1}, "slots": 2}`); got != (explain.Details{}) {
 		t.Errorf("the fields of a plugin: got %+v, want none", got)
 	}
 	if got := (explain.Details{}).String(); got != "" {
@@ -151,4 +155,53 @@ func FuzzRoundIsShort(f *testing.F) {
 			t.Errorf("%v is %q", d, text)
 		}
 	})
+}
+
+func TestAwaitedIsEqualForEqualCauses(t *testing.T) {
+	var causes []string
+	for n := range 2 {
+		out := probe.Outcome{Output: "timed out after 1s"}
+		w := &explain.Wait{
+			Call: "read", Where: "tcp 10.0.0.7:5432", For: time.Duration(n) * time.Second, Saw: []string{"24 bytes sent, 0 received"},
+			Own: []string{"in " + strconv.Itoa(n+2) + " calls"},
+		}
+		w.Report(nil, &out)
+		d := explain.Read(out.Details)
+		if !strings.HasSuffix(d.Waiting, "; 24 bytes sent, 0 received; "+w.Own[0]) {
+			t.Errorf("waiting %q", d.Waiting)
+		}
+		causes = append(causes, d.Awaited.After(out.Output))
+	}
+	const want = "timed out after 1s: read tcp 10.0.0.7:5432: 24 bytes sent, 0 received"
+	if causes[0] != want || causes[1] != want {
+		t.Errorf("got %q, want %q", causes, want)
+	}
+}
+
+func TestAwaitedAfterOutput(t *testing.T) {
+	for _, c := range []struct {
+		name, output, want string
+		wait               explain.Wait
+	}{
+		{"place in the output", "dial tcp 10.0.0.7:80: i/o timeout", "dial tcp 10.0.0.7:80: i/o timeout: no answer to the SYN", explain.Wait{Call: "dial", Where: "tcp 10.0.0.7:80", Saw: []string{"no answer to the SYN"}}},
+		{"no place", "timed out after 1s", "timed out after 1s: guest: computing; no host call", explain.Wait{Call: "guest", Doing: "computing", Saw: []string{"no host call"}}},
+		{"nothing seen", "timed out after 1s", "timed out after 1s: read", explain.Wait{Call: "read"}},
+		{"output with the cause", "no line matches; the deadline of 1s has passed", "no line matches; the deadline of 1s has passed", explain.Wait{Call: "read", Told: true}},
+		{"line breaks", "timed out after 1s", `timed out after 1s: exec sh -c "a b": still running; no output`, explain.Wait{Call: "exec", Where: "sh -c \"a\nb\"", Doing: "still running", Saw: []string{"no output"}}},
+	} {
+		out := probe.Outcome{Output: c.output}
+		c.wait.Describe(&out)
+		if got := explain.Read(out.Details).Awaited.After(c.output); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAwaitedIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	var out probe.Outcome
+	(&explain.Wait{Call: long, Where: long, Saw: []string{long}}).Describe(&out)
+	if got := explain.Read(out.Details).Awaited.After(""); len(got) > 2000 {
+		t.Errorf("%d bytes", len(got))
+	}
 }

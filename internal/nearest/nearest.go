@@ -13,22 +13,25 @@ func Name(name string, known []string) string {
 	return best
 }
 
-// distance returns the Levenshtein distance of a and b, in bytes.
+// distance returns the number of edits from a to b, in bytes: insertions, deletions, substitutions, and swaps of
+// neighbours.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, last, row = last, row, before
 		row[0] = i + 1
 		for j := range len(b) {
-			substitution := diagonal
+			substitution := last[j]
 			if a[i] != b[j] {
 				substitution++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitution, row[j]+1, row[j+1]+1)
+			row[j+1] = min(substitution, row[j]+1, last[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

@@ -122,6 +122,15 @@ var operations = []operation{
 		body: api.NoteRequest{}, answer: api.IncidentStatus{}, codes: []int{400, 404, 409},
 	},
 	{
+		method: "get", path: "/api/v1/certificates", id: "listCertificates", tag: "state",
+		summary: "List the certificates that servers show in TLS handshakes of probes. The first one to end comes first.",
+		query: []parameter{
+			namespace, pod, container, {name: "kind", about: "Only of probes of this kind.", values: kinds},
+			{name: "probes", about: "The maximum number of probes of each certificate; all by default.", kind: "integer"}, limit, goOn,
+		},
+		answer: api.CertificateList{}, codes: []int{400, 503},
+	},
+	{
 		method: "get", path: "/api/v1/targets", id: "listTargets", tag: "state", summary: "List the targets of prober.yaml, also those that are dropped or gone.",
 		query: []parameter{
 			{name: "group", about: "Only of this group."}, namespace, pod, {name: "state", about: "Only in this state.", values: []string{"probed", "dropped", "gone"}}, limit, goOn,
@@ -220,6 +229,15 @@ var operations = []operation{
 	{
 		method: "post", path: "/api/v1/notifications/{receiver}/test", id: "testNotification", tag: "actions",
 		summary: "Send a test message to a receiver, and show its answer.", answer: api.NotificationTest{}, codes: []int{404, 502},
+	},
+	{
+		method: "get", path: "/api/v1/slos", id: "listSLOs", tag: "state",
+		summary: "List the SLOs of prober.yaml, or of one probe: their error budgets and burn rates.",
+		query: []parameter{
+			{name: "namespace", about: "Only SLOs that select one probe: its namespace."}, {name: "pod", about: "Its pod."},
+			{name: "container", about: "Its container."}, {name: "kind", about: "Its kind.", values: kinds},
+		},
+		answer: api.SLOList{}, codes: []int{400},
 	},
 	{
 		method: "get", path: "/api/v1/maintenance", id: "listMaintenance", tag: "state",

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/daeace23/prober/agent/api"
 )
 
 // comments has the comments of types by name, and of fields by TYPE.FIELD.
@@ -71,14 +73,17 @@ type schemas struct {
 
 // enums has the values of fields with a fixed set of values.
 var enums = map[string][]string{
-	"ProbeStatus.Kind":     {"liveness", "readiness", "startup"},
-	"ProbeStatus.Result":   {"success", "failure", "unknown"},
-	"TickStatus.Result":    {"success", "warning", "failure", "unknown"},
-	"PluginStatus.State":   {"running", "unused", "withdrawn", "failed"},
-	"PluginStatus.Runtime": {"wasm", "process", "nagios"},
-	"Status.Kind":          {"Status"},
-	"Status.APIVersion":    {"v1"},
-	"Status.Status":        {"Failure"},
+	"ProbeStatus.Kind":              {"liveness", "readiness", "startup"},
+	"ProbeStatus.Result":            {"success", "failure", "unknown"},
+	"TickStatus.Result":             {"success", "warning", "failure", "unknown"},
+	"PluginStatus.State":            {"running", "unused", "withdrawn", "failed"},
+	"PluginStatus.Runtime":          {"wasm", "process", "nagios"},
+	"Status.Kind":                   {"Status"},
+	"Certificate.Verification":      {api.Verified, api.NotVerified, api.NotChecked},
+	"CertificateProbe.Verification": {api.Verified, api.NotVerified, api.NotChecked},
+	"CertificateProbe.Kind":         {"liveness", "readiness", "startup"},
+	"Status.APIVersion":             {"v1"},
+	"Status.Status":                 {"Failure"},
 }
 
 // typeSchema returns the schema of t.

@@ -111,6 +111,7 @@ var proberYAML = []section{
 		{"kubernetes.liveness.onFailure", "what `restart` does with a container whose policy is OnFailure: `refuse` leaves it alone; `kill` kills it without a grace period", ""},
 		{"kubernetes.maxRate", "attempts a second of one namespace on the node: the sum of 1/period of its probes. Probes above it are refused, with an event", ""},
 		{"kubernetes.minPeriod", "shortest period that a pod may ask for", ""},
+		{"kubernetes.namespaceLabels", "names of labels of namespaces that their pods have for `match`, `groupBy`, `-l` and the page. They replace labels of the pods. It needs the component `namespace-labels`", "none"},
 		{"kubernetes.podNetwork", "allow probes in the pod's own network: `prober.dev/network: pod`", ""},
 		{"kubernetes.targets", "networks, addresses and names that probes may have as target beside their pod. Link-local and metadata addresses need a network within their range; loopback is never allowed. Plugins need `plugins[].grants` for what they reach beside their target; programs are not restricted", "none"},
 	}},
@@ -233,6 +234,19 @@ var proberYAML = []section{
 	{"secrets", "What manifests may refer to.", []field{
 		{"secrets.allow", "what `${file:PATH}` and `${env:NAME}` may name: `file:` and a path, or `env:` and a name. `*` matches all but a slash", "none"},
 	}},
+	{"slo", "[Objectives](alert/slo.md) for the availability of probes, with error budgets and burn rates; at most 100.", []field{
+		{"slo[].name", "name of the objective", ""},
+		{"slo[].objective", "percentage of the measured time that shall be good, above 0 and below 100, such as `99.9`", ""},
+		{"slo[].window", "time before now that counts: hours or days, at most `92d`", "`30d`"},
+		{"slo[].kinds", "kinds of probes that count: `readiness`, `liveness`, `startup`", ""},
+		{"slo[].match[].namespace", "pattern of namespaces; `*` matches any characters. A probe that matches one entry is selected", "all probes"},
+		{"slo[].match[].pod", "pattern of pods", ""},
+		{"slo[].match[].container", "pattern of containers", ""},
+		{"slo[].match[].kind", "`liveness`, `readiness` or `startup`, within `kinds`", ""},
+		{"slo[].match[].handler", "pattern of handlers, such as `http` or a plugin's name", ""},
+		{"slo[].match[].labels", "labels of pods and targets, such as `app=shop,tier!=cache`", ""},
+		{"slo[].maintenance", "`exclude`: the time of maintenance windows is not measured, unless a window has `uptime: count`. `count`: it is", ""},
+	}},
 	{"targets", "Groups of targets: probes without a pod of yours.", []field{
 		{"targets[].name", "name of the group, at most 40 characters, with which the names of its pods begin", ""},
 		{"targets[].namespace", "namespace of its pods", ""},
@@ -303,6 +317,8 @@ maintenance:
 - {name: window, from: 2026-12-24T00:00, until: 2026-12-25T00:00}
 push:
 - {name: push, ttl: 1h}
+slo:
+- {name: slo, objective: 99}
 endpoints:
 - {name: endpoint, all: [push]}
 targets:
@@ -342,7 +358,7 @@ var set = map[string]bool{
 	"notify.receivers[].name": true, "notify.receivers[].webhook.url": true, "notify.receivers[].exec.command": true, "notify.receivers[].mail.to": true,
 	"notify.receivers[].mail.from": true, "notify.receivers[].mail.smarthost": true, "otlp.endpoint": true, "targets[].name": true, "targets[].http[].url": true,
 	"targets[].dns[].srv": true, "push[].name": true, "push[].ttl": true, "endpoints[].name": true, "endpoints[].all": true, "targets[].command[].run": true,
-	"maintenance[].name": true,
+	"maintenance[].name": true, "slo[].name": true, "slo[].objective": true,
 }
 
 // defaultOf returns the value that a field of the sample has without being set, or "".

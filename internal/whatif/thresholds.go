@@ -110,3 +110,31 @@ func chained(changes []api.StateChange) (all []api.StateChange) {
 	}
 	return all
 }
+
+// Outage is a run of failures that was decided to be a failure.
+type Outage struct {
+	Began    time.Time // time of the first failure
+	Ended    time.Time // time of the first success after it, or the end of the probe; zero while it lasts
+	Attempts int       // failures, with an error of one; 0 while it lasts
+}
+
+// Outages returns the outages in changes that t made: of one probe, in the order of time. A probe that was
+// failing when the changes begin has an outage from then on.
+func Outages(changes []api.StateChange, t Thresholds) (all []Outage) {
+	for i := 0; i < len(changes); i++ {
+		c := &changes[i]
+		if c.To != states.Failure.String() {
+			continue
+		}
+		o := Outage{Began: c.Time.Add(-t.delay(t.Failure))}
+		if c.From == absent {
+			o.Began = c.Time
+		}
+		if i = recoveryAfter(changes, i); i < len(changes) {
+			o.Ended = recoveredAt(&changes[i], t)
+			o.Attempts = t.results(o.Ended.Sub(o.Began))
+		}
+		all = append(all, o)
+	}
+	return all
+}

@@ -14,6 +14,7 @@ func Families() []metrics.Family {
 	return slices.Concat(
 		families[:agent], family.Group("Pushes and endpoints", pushReports, pushLastReport, pushStarted, endpointChecks),
 		family.Group("Maintenance", maintenanceActive),
+		family.Group("SLOs", sloObjective, sloGood, sloBad),
 		family.Group("Node", nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodeCommandsLeft),
 		families[agent:], family.Group("Agent", linesDropped, saveFailures, connectionsClosed, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped))
 }

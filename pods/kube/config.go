@@ -22,6 +22,7 @@ import (
 type Config struct {
 	Node       string
 	Pods       cache.ListerWatcher // of the node
+	Namespaces cache.ListerWatcher // nil: pods have no labels of their namespaces
 	Policy     *config.Kubernetes  // nil: [config.DefaultKubernetes]
 	Conditions Conditions
 	Events     Events

@@ -11,6 +11,7 @@
 // # One pod, from the informer to a condition
 //
 //  1. The informer of watched.go lists and watches the pods of the node. trim drops unused fields.
+//     namespaces.go does the same for the labels of namespaces.
 //  2. Source.observe keeps the newest state of a pod, and queues it for three independent loops:
 //     one applies pods, one publishes statuses, one reports.
 //  3. Source.attempt applies changed pods, one after the other, with namespaces in turn, and reports to

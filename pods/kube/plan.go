@@ -53,9 +53,11 @@ type plan struct {
 	addresses []string // of the pod
 }
 
-// newPlan returns the plan of a pod, with at most room attempts a second. pod is trimmed; see trim.
-func newPlan(pod *v1.Pod, cfg *Config, room float64) *plan {
+// newPlan returns the plan of a pod, with at most room attempts a second. pod is trimmed; see trim. Its probes have
+// the labels.
+func newPlan(pod *v1.Pod, labels map[string]string, cfg *Config, room float64) *plan {
 	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), period: make(map[probeKey]time.Duration), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
+	p.pod.Labels = labels
 	network := p.options(pod, cfg)
 	allowed := newTargets(cfg.Policy.Targets, pod, p.inPod)
 	p.declared = declared.Parse(p.pod).Refuse(func(checks []declared.Probe) error {

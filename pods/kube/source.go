@@ -38,6 +38,7 @@ type Source struct {
 	store   manager.StatusStore
 	feed    pods.Feed
 	watched *watched // the pods at the API server
+	spaces  *namespaces
 	events  Recorders
 	actor   Actor
 	manager *manager.Manager // set once by Start
@@ -113,7 +114,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 		toApply: queue.New(), toPublish: queue.New(), toReport: queue.New(), toPrepare: queue.New(),
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }
-	s.watched = newWatched(cfg.Pods, s)
+	s.watched, s.spaces = newWatched(cfg.Pods, s), newNamespaces(cfg.Namespaces, s)
 	s.events = Recorders{cfg.Events, host.Recorder}
 	s.actor = cfg.Act(liveness.Config{
 		Current: s.current, Party: s.party, Failing: s.failing, Asked: s.asked, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
@@ -144,6 +145,7 @@ func (s *Source) Start(ctx context.Context, m *manager.Manager) {
 	updates := m.Subscribe(end)
 	loops := []func(){
 		func() { s.watched.run(follow) },
+		func() { s.spaces.run(follow) },
 		func() { s.applyLoop(follow) },
 		func() { s.toPublish.Each(end, s.publish) },
 		func() { s.followResults(updates) },
@@ -245,6 +247,7 @@ func (s *Source) current(uid types.UID) *v1.Pod {
 	}
 	pod := *p.plan.pod                                 // with the hooks of its containers
 	pod.DeletionTimestamp = p.latest.DeletionTimestamp // plan.pod may be older
+	pod.Labels = p.latest.Labels                       // without the ones of its namespace, which select no pods
 	s.mu.Unlock()
 	status, ok := s.store.PodStatus(uid)
 	if !ok {

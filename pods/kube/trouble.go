@@ -88,6 +88,9 @@ func (s *Source) Troubles() (all []pods.Trouble) {
 	if since, err := s.watched.trouble(); err != nil {
 		all = append(all, pods.Trouble{Name: "api server", Text: fmt.Sprintf("pods cannot be watched since %s: %v", since.Format(time.RFC3339), err)})
 	}
+	if err := s.spaces.trouble(); err != nil {
+		all = append(all, pods.Trouble{Name: "namespaces", Text: "their labels cannot be watched: " + err.Error()})
+	}
 	if s.cfg.Runtime != nil {
 		if err := s.cfg.Runtime.Trouble(); err != nil {
 			all = append(all, pods.Trouble{Name: "runtime", Text: err.Error()})

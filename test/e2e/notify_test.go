@@ -86,6 +86,14 @@ func (h *hook) got(path string) (all []hookRequest) {
 	return all
 }
 
+// bodies returns the bodies of all requests, one after another.
+func (h *hook) bodies() (all []byte) {
+	for _, r := range h.got("") {
+		all = append(all, r.body...)
+	}
+	return all
+}
+
 // filtered returns the output of a program for input.
 func filtered(t *testing.T, input []byte, program string, args ...string) string {
 	t.Helper()

@@ -22,6 +22,12 @@ func (s State) String() string {
 	return "unknown"
 }
 
+// IsUp reports whether reports count the time in s as uptime.
+func (s State) IsUp() bool { return s == Success || s == Warning }
+
+// IsDown reports whether reports count the time in s as downtime. Time that is neither is not known.
+func (s State) IsDown() bool { return s == Failure }
+
 // Op is the kind of an event.
 type Op uint8
 

@@ -70,15 +70,15 @@ func (p *Probe) presentState() string {
 	return p.Status
 }
 
-// isTarget reports whether p is a target, a push or an endpoint of prober.yaml, which its pod names.
-func (p *Probe) isTarget() bool {
+// IsTarget reports whether p is a target, a push or an endpoint of prober.yaml, which its pod names.
+func (p *Probe) IsTarget() bool {
 	return p.Kind == "readiness" && (p.Container == "target" || p.Container == p.Handler && (p.Handler == "push" || p.Handler == "endpoint"))
 }
 
 // subject returns what p is about: a target, or a container.
 func (p *Probe) subject() string {
 	name := p.Pod
-	if !p.isTarget() {
+	if !p.IsTarget() {
 		name += "/" + p.Container
 	}
 	if p.Namespace != "default" && p.Namespace != config.DefaultTargetNamespace {
@@ -93,7 +93,7 @@ func (p *Probe) sentence(still string) string {
 	if p.Flaps != nil {
 		v.target, v.probe = "*flaps", "*flaps"
 	}
-	if p.isTarget() {
+	if p.IsTarget() {
 		return p.subject() + " " + strings.Replace(v.target, "*", still, 1)
 	}
 	return p.subject() + " " + p.Kind + " " + strings.Replace(v.probe, "*", still, 1)
@@ -138,13 +138,13 @@ func (p *Probe) lasted() string {
 		return "" // it has just begun
 	}
 	if p.Status == Failing {
-		return " for " + span(p.duration())
+		return " for " + Span(p.duration())
 	}
-	return " after " + span(p.duration())
+	return " after " + Span(p.duration())
 }
 
-// span returns a duration in its two largest units.
-func span(d time.Duration) string {
+// Span returns a duration in its two largest units.
+func Span(d time.Duration) string {
 	units := []struct {
 		length time.Duration
 		name   string

@@ -1,9 +1,10 @@
 // @ts-check Entry point of the page: the address selects the view, and the stream has its data.
 //
 //   stream.js, store.js   follow the agent, and store its state
-//   overview.js, probes.js, probe.js, pods.js, lists.js, availability.js   the views
+//   overview.js, probes.js, probe.js, pods.js, lists.js, availability.js, certificates.js   the views
 //   incidents.js          part of the overview
 //   checks.js, past.js, durations.js, compare.js   parts of the page of a probe
+//   slo.js                part of the page of a probe, and of availability
 //   grid.js, draw.js, dom.js, text.js   tables, charts, nodes and texts
 //   hold.js, match.js     lists that hold still, and what a search finds
 //   api.js                requests and the token
@@ -13,6 +14,7 @@
 
 import { takeToken } from "./api.js";
 import { availability } from "./availability.js";
+import { certificates } from "./certificates.js";
 import { attr, h, put, said } from "./dom.js";
 import { readColours } from "./draw.js";
 import { showKeys } from "./keys.js";
@@ -50,6 +52,7 @@ const VIEWS = {
   targets: { title: "Targets", view: targets },
   plugins: { title: "Plugins", view: plugins },
   events: { title: "Events", view: eventsView },
+  certificates: { title: "Certificates", view: certificates },
   availability: { title: "Availability", view: availability },
   probe: { view: probeView },
   pod: { view: podView },
@@ -235,7 +238,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme)
 // Keys.
 byId("help").addEventListener("click", showKeys);
 byId("skip").addEventListener("click", (e) => { e.preventDefault(); main.focus(); }); // a link would change the hash, and so the view
-const GO = { o: "", p: "probes", d: "pods", t: "targets", l: "plugins", e: "events", a: "availability", w: "wall" };
+const GO = { o: "", p: "probes", d: "pods", t: "targets", l: "plugins", e: "events", c: "certificates", a: "availability", w: "wall" };
 let going = 0;
 let seeking = false; // "/" is down: its own character is not for the search field
 function seek() {

@@ -6,6 +6,7 @@ import { Name, attr, fill, h, icon, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
 import { RANGES } from "./past.js";
+import { Slos } from "./slo.js";
 import * as store from "./store.js";
 import { clock, count, line, objects, percent, plural, span, when } from "./text.js";
 
@@ -68,7 +69,7 @@ const COLUMNS = [
  * @returns {import("./app.js").View}
  */
 export function availability(route) {
-  const box = searchBox(route, "Search probes"), summary = h("span.summary"), note = h("div");
+  const box = searchBox(route, "Search probes"), summary = h("span.summary"), note = h("div"), slos = new Slos();
   const grid = new Grid({ route, label: "Availability", name: "availability", columns: COLUMNS, key: (r) => `${r.namespace}/${r.pod}/${r.container}/${r.kind}`, href: (r) => linkOf(r), empty: "No probe matches." });
   const buttons = RANGES.map(([range, words]) => h("button.chip", { type: "button", onclick: () => route.setQuery({ since: range === "24h" ? "" : range }, true) }, words));
   let all = /** @type {any[]} */ ([]), query = route.query, loaded = "", due = 0;
@@ -106,7 +107,7 @@ export function availability(route) {
   }
   load();
   return {
-    title: "Availability", grid, node: h("div.table-view", {}, h("h1.unseen", {}, "Availability"), h("div.filters", { role: "search" }, box.node, h("div.chips", { role: "group", "aria-label": "Time" }, buttons), summary), note, grid.frame),
-    requery(q) { query = q; box.read(q); if (range() !== loaded) load(); else show(true); }, tick() { if (Date.now() > due) load(); }, close() { grid.close(); },
+    title: "Availability", grid, node: h("div.table-view", {}, h("h1.unseen", {}, "Availability"), h("div.filters", { role: "search" }, box.node, h("div.chips", { role: "group", "aria-label": "Time" }, buttons), summary), slos.node, note, grid.frame),
+    requery(q) { query = q; box.read(q); if (range() !== loaded) load(); else show(true); }, tick() { slos.tick(); if (Date.now() > due) load(); }, close() { slos.close(); grid.close(); },
   };
 }

@@ -5,7 +5,7 @@ import { fill, h } from "./dom.js";
 
 const KEYS = [
   ["/", "search"], ["?", "this list"], ["Tab, Shift+Tab", "next and previous control"], ["↑ ↓ PgUp PgDn Home End", "move in a table"], ["Enter", "open a row"],
-  ["Esc", "leave a field"], ["g o", "overview"], ["g p", "probes"], ["g d", "pods"], ["g t", "targets"], ["g l", "plugins"], ["g e", "events"], ["g a", "availability"], ["g w", "wall screen"],
+  ["Esc", "leave a field"], ["g o", "overview"], ["g p", "probes"], ["g d", "pods"], ["g t", "targets"], ["g l", "plugins"], ["g e", "events"], ["g c", "certificates"], ["g a", "availability"], ["g w", "wall screen"],
 ];
 
 export function showKeys() {

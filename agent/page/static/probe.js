@@ -2,12 +2,14 @@
 // The page of one probe: its state with the cause, the events of its ticks, and its actions.
 
 import { ask, act, Failed, pathOf, setToken, token, unanswered } from "./api.js";
+import { certificatesOf } from "./certificates.js";
 import { Entry, isEntry, names } from "./checks.js";
 import { badge, containerOf, fill, h, icon, keep, labelLinks, link, put, quoted, refill, said, section } from "./dom.js";
 import { Compare } from "./compare.js";
 import { latencyChart, waterfall } from "./draw.js";
 import { Durations } from "./durations.js";
 import { Past, Span } from "./past.js";
+import { Slos } from "./slo.js";
 import * as store from "./store.js";
 import { clean, clock, count, holds, line, objects, plural, since, took, when } from "./text.js";
 
@@ -38,7 +40,7 @@ export function probeView(route) {
   const head = h("div.head-state"), why = h("p.why-box", { "data-part": "summary" }, "…"), agent = h("ul.items"), agentSection = section("The agent itself", agent);
   const cause = h("div"), causeSection = section("Cause", cause);
   const ticks = h("div.ticks"), ticksSection = section("Ticks", ticks);
-  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), entry = new Entry(of), span = new Span(route), past = new Past(of, span);
+  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), slos = new Slos(of), entry = new Entry(of), span = new Span(route), past = new Past(of, span);
   const compare = new Compare(of, route, span), durations = new Durations(of, span, (d) => compare.show(d));
   const own = containerOf({ container });
   const heading = h("h1", {}, said(own || pod, 80), " ", h("span", {}, said(kind, 20)));
@@ -138,14 +140,14 @@ export function probeView(route) {
   const node = h("div.probe-view", {},
     h("nav.crumbs", { "aria-label": "Path" }, h("a", { href: "#/probes" }, "Probes"), h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))),
     h("div.title", {}, heading, head), why,
-    actions.node, h("div.columns", {}, h("div", {}, entry.checks, entry.reports, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, chartSection, past.node, metricsSection)),
+    actions.node, h("div.columns", {}, h("div", {}, entry.checks, entry.reports, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, slos.node, chartSection, past.node, certificatesOf(of), metricsSection)),
     h("div.wide", {}, durations.node, compare.node));
   agentSection.hidden = causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
   return {
     title: [line(pod, 40), line(own, 40), line(kind, 20)].filter(Boolean).join(" "), node, update,
-    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); durations.tick(); entry.tick(); },
+    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); durations.tick(); slos.tick(); entry.tick(); },
     requery(query) { if (span.requery(query)) { past.load(); durations.load(); } compare.requery(query); },
-    close() { closed = true; for (const part of [past, durations, compare, entry]) part.close(); clearTimeout(timer); },
+    close() { closed = true; for (const part of [past, durations, compare, slos, entry]) part.close(); clearTimeout(timer); },
   };
 }
 

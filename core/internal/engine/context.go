@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/internal/handshake"
 	"github.com/daeace23/prober/internal/suspend"
 )
 
@@ -14,6 +15,7 @@ import (
 // See RATIONALE.md, "Why has an attempt a context of its own?"
 type attemptContext struct {
 	timeout time.Duration // 0: no timeout; read-only during the attempt
+	of      *observers    // of the probe; read-only during the attempt
 
 	mu       sync.Mutex
 	deadline time.Time     // zero: no deadline
@@ -35,14 +37,14 @@ var (
 )
 
 // begin makes c the context of an attempt that begins now. It returns false, and does nothing, if an
-// earlier handler or its goroutines may still use c.
-func (c *attemptContext) begin(timeout time.Duration, now time.Time) (ok bool) {
+// earlier handler or its goroutines may still use c. of has the observers of the probe.
+func (c *attemptContext) begin(of *observers, timeout time.Duration, now time.Time) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.shared {
 		return false
 	}
-	c.timeout, c.deferred, c.suspended, c.err = timeout, 0, 0, nil
+	c.of, c.timeout, c.deferred, c.suspended, c.err = of, timeout, 0, 0, nil
 	c.restartLocked(now)
 	return true
 }
@@ -154,8 +156,13 @@ func (c *attemptContext) Err() error {
 
 // Value implements [context.Context].
 func (c *attemptContext) Value(key any) any {
-	if key == (suspend.Key{}) {
+	switch key {
+	case suspend.Key{}:
 		return c
+	case handshake.Key{}:
+		if w := c.of.watcher(); w != nil {
+			return w
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/clip"
+	"github.com/daeace23/prober/internal/handshake"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -49,6 +50,23 @@ func (o *observers) owner() Owner {
 	}
 	owner, _ := o.first.(Owner)
 	return owner
+}
+
+// watcher returns the first observer that watches TLS handshakes; nil if there is none.
+func (o *observers) watcher() handshake.Watcher {
+	if o == nil {
+		return nil
+	}
+	for _, one := range [...]worker.ProbeObserver{o.first, o.second} {
+		if several, ok := one.(*multiObserver); ok {
+			if w := several.observers.watcher(); w != nil {
+				return w
+			}
+		} else if w, ok := one.(handshake.Watcher); ok {
+			return w
+		}
+	}
+	return nil
 }
 
 // notify calls f with each observer. A panic in one call does not affect the others.

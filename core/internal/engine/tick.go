@@ -143,9 +143,9 @@ func (w *Worker) requestLocked(s *worker.State) probe.Request {
 
 // beginLocked begins an attempt with the context of r.
 func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
-	if !r.context.begin(timeout, now) {
+	if !r.context.begin(&w.observer, timeout, now) {
 		r.context = new(attemptContext)
-		r.context.begin(timeout, now)
+		r.context.begin(&w.observer, timeout, now)
 	}
 	r.began, w.busyRunner = now, r
 }

@@ -153,7 +153,7 @@ func (h *bound) shown(req *probe.Request) string {
 func (h *bound) wait(req *probe.Request, output string, err error, took time.Duration) *explain.Wait {
 	w := &explain.Wait{Call: "exec", Where: h.shown(req), Doing: "still running", For: took, Saw: []string{explain.Output(req.Redacted(output))}}
 	if late, ok := errors.AsType[*CommandTimeoutError](err); ok && late.CPU > 0 {
-		w.Saw = append(w.Saw, explain.CPU(late.CPU, took))
+		w.Own = append(w.Own, explain.CPU(late.CPU, took))
 	}
 	return w
 }

@@ -169,6 +169,7 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	if !done {
 		out, err = a.library(ctx)
 	}
+	a.progress.Report(ctx)
 	a.progress.Emit(req.Trace, req.Debug || err != nil || out.Result != probe.Success)
 	a.progress.Explain(ctx, req.Trace, &out)
 	return out, err

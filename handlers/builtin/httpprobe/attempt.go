@@ -85,8 +85,10 @@ func (h *bound) full(ctx context.Context, req probe.Request, at network.Endpoint
 	return out, err
 }
 
-// trace emits the phases of an attempt that has ended with out and err, and explains a timeout.
+// trace emits the phases of an attempt that has ended with out and err, explains a timeout, and reports the
+// certificates.
 func (a *attempt) trace(ctx context.Context, out *probe.Outcome, err error) {
+	a.progress.Report(ctx)
 	a.progress.Emit(a.req.Trace, a.req.Debug || err != nil || out.Result != probe.Success)
 	a.progress.Explain(ctx, a.req.Trace, out)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 	"github.com/daeace23/prober/handlers/netns"
+	"github.com/daeace23/prober/internal/certificates"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -37,6 +38,7 @@ type link struct {
 	raw   net.Conn
 	tls   *tls.Conn // TLS over below; nil without TLS
 	below *lower
+	shown certificates.Shown // in the handshake
 }
 
 func (h *reusing) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -179,7 +181,7 @@ func (x *exchange) take(ctx context.Context) (ok bool) {
 		x.link = link{}
 		return false
 	}
-	x.conn = x.progress.Reuse(x.link.raw, x.at, x.link.tls != nil, network.StepHTTP)
+	x.conn = x.progress.Reuse(x.link.raw, x.at, x.link.shown, x.link.tls != nil, network.StepHTTP)
 	x.stop = network.Until(ctx, x.conn)
 	if x.link.tls != nil {
 		x.link.below.Conn = x.conn

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/internal/certificates"
 )
 
 // afterDial returns the step that follows the dial.
@@ -45,6 +46,9 @@ func (x *exchange) handshake(ctx context.Context) (ok bool) {
 	}
 	x.conn, x.link.tls = conn, conn
 	state := conn.ConnectionState()
+	if x.keeper != nil {
+		x.link.shown = certificates.ShownIn(&state, nil)
+	}
 	x.progress.Handshook(&state, nil)
 	x.progress.Enter(network.StepHTTP)
 	x.http2 = state.NegotiatedProtocol == "h2"

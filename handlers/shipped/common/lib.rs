@@ -1,9 +1,17 @@
-//! What the shipped plugins share: their config, regular expressions in Go's syntax, and the
-//! metrics of certificates. Read config.rs, then regexp.rs and tls.rs.
+//! What the shipped plugins share: their config, regular expressions in Go's syntax, the metrics of
+//! certificates, and requests of HTTP. Read config.rs, then regexp.rs, tls.rs and web.rs.
 
 pub mod config;
+pub mod date;
+pub mod header;
+pub mod oauth2;
+pub mod path;
 pub mod regexp;
+mod secrets;
 pub mod tls;
+pub mod web;
+
+pub use secrets::Secrets;
 
 use prober::{Metric, Outcome, Verdict};
 
@@ -13,12 +21,20 @@ pub struct Findings {
     pub metrics: Vec<Metric>,
     /// What the target sent, to be shown where the operator allows that.
     pub body: String,
+    /// What the plugin learned and nobody may see. The host redacts the secrets of the config.
+    pub secrets: Secrets,
+    shows: bool, // whether the operator allows that
     reason: &'static str, // of the first failure that has one
     failures: Vec<String>,
     warnings: Vec<String>,
 }
 
 impl Findings {
+    /// Returns the findings of an attempt that has not found anything.
+    pub fn of(request: &prober::Request) -> Findings {
+        Findings { shows: has_feature(request, "output"), ..Findings::default() }
+    }
+
     pub fn fail(&mut self, why: impl Into<String>) {
         self.failures.push(why.into());
     }
@@ -58,14 +74,23 @@ impl Findings {
         } else {
             (Verdict::Success, success)
         };
-        let mut out = Outcome::new(verdict, message);
+        let mut out = Outcome::new(verdict, self.secrets.hide(&message));
         out.metrics = self.metrics;
+        for (_, value) in out.metrics.iter_mut().flat_map(|m| m.labels.iter_mut()) {
+            *value = self.secrets.hide(value);
+        }
         out.reason = self.reason.into();
         if verdict != Verdict::Success && !self.body.is_empty() {
-            out.details = prober::json::object([("body", prober::json::quote(&self.body))]);
+            out.details = prober::json::object([("body", prober::json::quote(&self.secrets.hide(&self.body)))]);
         }
         out
     }
+}
+
+/// Reports whether the host has a feature of its list, such as the capability "kv".
+pub fn has_feature(request: &prober::Request, name: &str) -> bool {
+    let features = prober::json::lookup(request.json(), "host.features").map(prober::json::items).unwrap_or_default();
+    features.into_iter().any(|f| prober::json::text(f) == name)
 }
 
 /// Adds the metrics of a target that was not reached: those of its address, if the config of the probe

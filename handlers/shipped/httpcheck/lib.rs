@@ -1,75 +1,40 @@
 //! The plugin httpcheck: everything that blackbox_exporter's http module checks, with its metrics.
 //! Read probe first: it makes the request, and then checks the response in the order of that module.
 
-use common::config::{tls_options, Budget, Config};
-use common::regexp::{lossy, Regexp};
-use common::{ip_family, shorten, Findings};
+use common::config::{Budget, Config};
+use common::regexp::lossy;
+use common::web::{self, Rules};
+use common::{date, oauth2, Findings};
 use prober::{http, json, Outcome, Request, Result};
-use std::io::Read;
 use std::time::{Duration, Instant};
-
-mod header;
-mod path;
-
-use header::HeaderRule;
-use path::PathRule;
 
 prober::plugin!(probe, validate);
 
 /// The most redirects that are followed, as blackbox_exporter does.
 const MAX_REDIRECTS: u32 = 10;
 
-/// The most bytes of a body that rules can check.
-const MAX_CHECKED: usize = 16 << 20;
-
-/// The most bytes of a body that are shown.
-const MAX_SHOWN: usize = 256;
-
-/// The rules of a config that have expressions, compiled.
-struct Rules {
-    headers: Vec<HeaderRule>,
-    body_fails: Vec<Regexp>,
-    body_needs: Vec<Regexp>,
-    paths: Vec<PathRule>,
-}
-
-impl Rules {
-    fn of(config: &Config) -> Result<Rules> {
-        Ok(Rules {
-            headers: header::rules(config)?,
-            body_fails: config.regexps("failIfBodyMatchesRegexp")?,
-            body_needs: config.regexps("failIfBodyNotMatchesRegexp")?,
-            paths: path::rules(config)?,
-        })
-    }
-
-    fn body(&self) -> bool {
-        !(self.body_fails.is_empty() && self.body_needs.is_empty() && self.paths.is_empty())
-    }
-}
-
 fn validate() -> Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
     Rules::of(&config)?;
-    config.size("bodySizeLimit")?;
+    oauth2::validate(&config)?;
     common::validate_limits(&config)
 }
 
 fn probe(request: &Request) -> Result {
     let config = Config::of(request);
     let rules = Rules::of(&config)?;
-    let mut findings = Findings::default();
-    let start = Instant::now();
-    let response = match to_send(request, &config)?.send() {
-        Ok(response) => response,
-        Err(e) => {
+    let mut findings = Findings::of(request);
+    let mut start = Instant::now();
+    let sent = oauth2::send(&mut to_send(request, &config), request, &config, &Budget::of(&config)?, &mut findings, &mut start);
+    let response = match sent {
+        Some(response) => response,
+        None => {
             without_response(&mut findings, request);
-            findings.fail(e.to_string());
             return Ok(findings.outcome(String::new()));
         }
     };
-    let mut exchange = Exchange { config: &config, rules: &rules, findings, response, body: Vec::new(), shows: shows_output(request), length: 0 };
+    let mut exchange = Exchange { config: &config, rules: &rules, findings, response, length: 0 };
     exchange.check()?;
     let took = start.elapsed();
     common::check_latency(&mut exchange.findings, &config, took)?;
@@ -77,49 +42,16 @@ fn probe(request: &Request) -> Result {
 }
 
 /// Returns the request that the config describes.
-fn to_send(request: &Request, config: &Config) -> Result<http::Request> {
-    let mut r = http::Request { url: url(config), method: config.text("method"), body: config.text("body").into_bytes(), ..Default::default() };
+fn to_send(request: &Request, config: &Config) -> http::Request {
+    let mut r = web::connection(config);
+    r.url = url(config);
+    r.method = config.text("method");
+    r.body = config.text("body").into_bytes();
     if config.flag("followRedirects") {
         r.redirects = MAX_REDIRECTS;
     }
-    r.timeout = Budget::of(config)?.left();
-    r.tls = tls_options(config);
-    r.headers = config.pairs("headers");
-    let credentials = authorization(config);
-    let has = |r: &http::Request, name: &str| r.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
-    if !credentials.is_empty() {
-        r.headers.push(("Authorization".into(), credentials));
-    }
-    if !has(&r, "User-Agent") {
-        r.headers.push(("User-Agent".into(), format!("prober/{}", request.text("host.version"))));
-    }
-    let compression = config.text("compression");
-    if !compression.is_empty() && !has(&r, "Accept-Encoding") {
-        r.headers.push(("Accept-Encoding".into(), compression.clone()));
-    }
-    if compression == "gzip" || compression == "deflate" {
-        r.options.push(("decompress", json::quote(&compression)));
-    }
-    r.options.push(("ipFamily", json::quote(ip_family(config))));
-    for (option, field) in [("sourceAddress", "sourceIpAddress"), ("proxy", "proxyUrl")] {
-        let value = config.text(field);
-        if !value.is_empty() {
-            r.options.push((option, json::quote(&value)));
-        }
-    }
-    if let Some(headers) = config.get("proxyConnectHeader") {
-        r.options.push(("proxyHeaders", headers.into()));
-    }
-    if config.flag("enableHttp2") {
-        r.options.push(("http2", "true".into()));
-    }
-    Ok(r)
-}
-
-/// Reports whether the operator lets probes show what targets send.
-fn shows_output(request: &Request) -> bool {
-    let features = json::lookup(request.json(), "host.features").map(json::items).unwrap_or_default();
-    features.into_iter().any(|f| json::text(f) == "output")
+    web::add_headers(&mut r, request, config);
+    r
 }
 
 /// Returns the URL to ask for. A path alone is one of the target, over HTTP.
@@ -129,21 +61,6 @@ fn url(config: &Config) -> String {
         return "http://".to_owned() + &url;
     }
     url
-}
-
-fn authorization(config: &Config) -> String {
-    if let Some(basic) = config.get("basicAuth").map(Config) {
-        let pair = format!("{}:{}", basic.text("username"), basic.text("password"));
-        return "Basic ".to_owned() + &prober::digest::to_base64(pair.as_bytes());
-    }
-    let token = config.text("bearerToken");
-    if !token.is_empty() {
-        return "Bearer ".to_owned() + &token;
-    }
-    match config.get("authorization").map(Config) {
-        Some(a) => format!("{} {}", a.text("type"), a.text("credentials")),
-        None => String::new(),
-    }
 }
 
 /// Adds the metrics of an exchange without a response, which are 0.
@@ -163,9 +80,7 @@ struct Exchange<'a> {
     rules: &'a Rules,
     findings: Findings,
     response: http::Response,
-    body: Vec<u8>, // if a rule needs it
-    shows: bool,   // whether the operator lets probes show what targets send
-    length: u64,   // of the body, without its compression
+    length: u64, // of the body, without its compression
 }
 
 impl Exchange<'_> {
@@ -178,51 +93,30 @@ impl Exchange<'_> {
     }
 
     fn check(&mut self) -> Result<()> {
-        self.check_status();
-        let failed_header = self.findings.passed() && !header::check(&mut self.findings, &self.rules.headers, self.response.head());
-        let needs_body = self.findings.passed() && self.rules.body();
+        let (rules, status, after) = (self.rules, self.response.status(), self.after_redirects());
+        rules.check_status(&mut self.findings, status, &after);
+        let failed_header = self.findings.passed() && !rules.check_headers(&mut self.findings, self.response.head());
+        let needs_body = self.findings.passed() && rules.body();
         let start = Instant::now();
+        let mut body = Vec::new();
         if needs_body || !self.redirects_ended() {
-            self.read_body(needs_body)?;
+            let read = rules.read_body(&mut self.findings, &mut self.response, needs_body);
+            self.length = read.length;
+            body = read.data;
         }
         let transfer = start.elapsed();
-        let failed_body = needs_body && !self.check_body();
+        let failed_body = needs_body && !rules.check_body(&mut self.findings, &lossy(&body));
         self.check_version();
         self.check_tls()?;
         self.report(transfer, failed_header || failed_body);
         Ok(())
     }
 
-    fn status_is_valid(&self) -> bool {
-        let status = f64::from(self.response.status());
-        let valid: Vec<&str> = self.config.get("validStatusCodes").map(json::items).unwrap_or_default();
-        if valid.is_empty() {
-            return (200.0..300.0).contains(&status);
-        }
-        valid.iter().any(|code| code.parse() == Ok(status))
-    }
-
-    fn check_status(&mut self) {
-        if self.status_is_valid() {
-            return;
-        }
-        let valid: Vec<&str> = self.config.get("validStatusCodes").map(json::items).unwrap_or_default();
-        let want = if valid.is_empty() { "2xx".into() } else { valid.join(" or ") };
-        let why = format!("HTTP status {}, want {}{}", self.response.status(), want, self.after_redirects());
-        self.findings.fail_for("http_status", why);
-    }
-
-    /// Returns from where the response came, if redirects led there. Users, passwords and queries, which can have
-    /// tokens, are left out.
+    /// Returns from where the response came, if redirects led there.
     fn after_redirects(&self) -> String {
-        let url = self.head("url").map(json::text).unwrap_or_default();
-        let url = url.split(['?', '#'].as_slice()).next().unwrap_or_default();
-        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let host = authority.rsplit('@').next().unwrap_or_default();
         match self.number("redirects") as u32 {
             0 => String::new(),
-            n => format!(", after redirect {} to {}", n, shorten(&format!("{}://{}{}", scheme, host, path), 200)),
+            n => format!(", after redirect {} to {}", n, web::shown_url(&self.head("url").map(json::text).unwrap_or_default())),
         }
     }
 
@@ -231,61 +125,6 @@ impl Exchange<'_> {
     fn redirects_ended(&self) -> bool {
         let redirect = matches!(self.response.status(), 301 | 302 | 303 | 307 | 308);
         redirect && self.response.header("location").is_some()
-    }
-
-    /// Reads the body, and keeps it if the rules need it. One that is too long or broken off is a
-    /// failure.
-    fn read_body(&mut self, keep: bool) -> Result<()> {
-        let most = match self.config.size("bodySizeLimit")? {
-            0 => u64::MAX,
-            most => most,
-        };
-        let mut buf = [0; 16 << 10];
-        loop {
-            match self.response.read(&mut buf) {
-                Ok(0) => return Ok(()),
-                Ok(n) => {
-                    self.length += n as u64;
-                    if self.shows && self.findings.body.len() < MAX_SHOWN {
-                        let start = &buf[..n.min(MAX_SHOWN - self.findings.body.len())];
-                        self.findings.body += &lossy(start);
-                    }
-                    if self.length > most {
-                        self.length = most;
-                        self.findings.fail_for("body", format!("the body is longer than {} bytes", most));
-                        return Ok(());
-                    }
-                    if keep && self.body.len() + n > MAX_CHECKED {
-                        self.findings.fail_for("body", format!("the body is longer than {} bytes, the most that can be checked", MAX_CHECKED));
-                        return Ok(());
-                    }
-                    if keep {
-                        self.body.extend_from_slice(&buf[..n]);
-                    }
-                }
-                Err(e) => {
-                    self.findings.fail(format!("reading the body: {}", e));
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// Checks the rules of the body. It returns false if one of an expression failed.
-    fn check_body(&mut self) -> bool {
-        let body = std::mem::take(&mut self.body);
-        let text = lossy(&body);
-        let mut matched = true;
-        if let Some(r) = self.rules.body_fails.iter().find(|r| r.matches(&text)) {
-            self.findings.fail_for("body", format!("the body matches {:?}", r.text));
-            matched = false;
-        } else if let Some(r) = self.rules.body_needs.iter().find(|r| !r.matches(&text)) {
-            let seen = shorten(text.trim(), 80);
-            self.findings.fail_for("body", format!("the body does not match {:?}: {:?}", r.text, seen));
-            matched = false;
-        }
-        path::check(&mut self.findings, &self.rules.paths, &text);
-        matched
     }
 
     fn check_version(&mut self) {
@@ -339,7 +178,7 @@ impl Exchange<'_> {
         ] {
             self.findings.metric(name, unit, value);
         }
-        if let Some(time) = self.response.header("last-modified").and_then(|text| header::http_date(&text)) {
+        if let Some(time) = self.response.header("last-modified").and_then(|text| date::http_date(&text)) {
             self.findings.metric("http_last_modified_timestamp_seconds", "s", time as f64);
         }
     }

@@ -100,6 +100,8 @@ func TestResponsesAreShownHarmlessly(t *testing.T) {
 		"GET /api/v1/plugins":               strings.ReplaceAll(`{"items":[{"name":"E","state":"failed","version":"E","digest":"E","error":"E"}]}`, "E", evil),
 		"GET /api/v1/notifications":         strings.ReplaceAll(`{"items":[{"name":"E","type":"E","state":"E","error":"E","answer":"E"}]}`, "E", evil),
 		"GET /api/v1/incidents":             strings.ReplaceAll(`{"items":[`+evilIncident+`]}`, "E", evil),
+		"GET /api/v1/certificates":          strings.ReplaceAll(`{"items":[`+evilCertificate+`]}`, "E", evil),
+		"GET /api/v1/slos":                  strings.ReplaceAll(`{"items":[{"name":"E","window":"E","burnRates":[{"window":"E","rate":1}]}]}`, "E", evil),
 		"GET /api/v1/incidents/x":           strings.ReplaceAll(evilIncident, "E", evil),
 		"POST /api/v1/incidents/x/notes":    strings.ReplaceAll(evilIncident, "E", evil),
 		"POST /api/v1/notifications/x/test": `{"receiver":"` + evil + `","delivered":true,"answer":"` + evil + `"}`,
@@ -108,6 +110,8 @@ func TestResponsesAreShownHarmlessly(t *testing.T) {
 	}
 	a := newFakeAgent(t, all)
 	for _, args := range []string{
+		"get certificates", "get certificates -o wide", "get certificates -o name", "__complete get certificates ",
+		"get slos -o wide", "get slos -o name",
 		"get incidents", "get incidents -o wide", "get incidents -o name", "describe incident x", "note x y",
 		"get probes", "get probes -o wide", "get probes -o name", "get pods -o wide", "get pods -o name", "get events", "get events -o name", "get plugins -o wide",
 		"get notifications -o wide", "get notifications -o name", "notify test x",

@@ -11,7 +11,7 @@ import (
 // New returns the commands.
 func New(env *command.Env) []*cobra.Command {
 	return []*cobra.Command{
-		newGet(env), newDescribe(env), newExplain(env), newReport(env), newStatus(env), newWatch(env),
+		newGet(env), newDescribe(env), newExplain(env), newReport(env), newAdvise(env), newStatus(env), newWatch(env), newPage(env),
 		newAction(env, trigger), newPause(env), newAction(env, resume), newForce(env), newAction(env, unforce), newReload(env), newNotify(env), newNote(env),
 	}
 }

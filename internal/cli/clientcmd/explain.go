@@ -203,8 +203,12 @@ func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 	if details.Body == "" && t.Reason == string(probe.ReasonHTTPStatus) {
 		details.Body = "not kept: --show-output of the agent keeps the beginning"
 	}
+	output := t.Output
+	if t.Reason == string(probe.ReasonDeadline) {
+		output = details.Awaited.After(output) // as in the cause of the state
+	}
 	for _, field := range [...][2]string{
-		{"Output", t.Output}, {"Error", t.Error}, {"Reason", t.Reason}, {"Waiting", details.Waiting}, {"Body", details.Body},
+		{"Output", output}, {"Error", t.Error}, {"Reason", t.Reason}, {"Waiting", details.Waiting}, {"Body", details.Body},
 	} {
 		if field[1] != "" {
 			fmt.Fprintf(text, "  %s:\t%s\n", field[0], line(field[1]))

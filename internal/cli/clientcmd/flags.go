@@ -46,6 +46,10 @@ func (f *selectionFlags) addSome(c *cobra.Command) {
 	f.cmd = c
 	f.addPods(c)
 	f.addProbes(c)
+	f.addAll(c)
+}
+
+func (f *selectionFlags) addAll(c *cobra.Command) {
 	c.Flags().BoolVar(&f.all, "all", false, "select all probes, or those of -n and other flags")
 	command.NotFromEnv(c.Flags().Lookup("all"))
 }

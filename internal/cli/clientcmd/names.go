@@ -21,9 +21,9 @@ import (
 
 // probeNames is the part of the help about arguments that name probes.
 const probeNames = "A name is POD, POD/CONTAINER[/KIND], NAMESPACE/POD[/CONTAINER[/KIND]], a line of\n" +
-	"get probes -o name, or the address or name of a target of prober.yaml. Its parts may\n" +
-	"be patterns, such as 'shop-*'. Without a container or a kind it selects all probes of\n" +
-	"the pod or the container. A kind may follow the names."
+	"get probes -o name, or the address, name or group of a target of prober.yaml. Its parts\n" +
+	"may be patterns, such as 'shop-*'. Without a container or a kind it selects all probes\n" +
+	"of the pod, the container or the group. A kind may follow the names."
 
 // maxCandidates is the maximum number of probes that the error of an ambiguous name lists.
 const maxCandidates = 8
@@ -283,6 +283,8 @@ func (w *probeName) resolveTarget(world *namedObjects, kind string) error {
 		named = slices.DeleteFunc(slices.Clone(targets), func(t api.Target) bool {
 			return !slices.ContainsFunc(targetNames(&t), func(n string) bool { return matchAll(w.word, n) })
 		})
+	default:
+		named = ofGroup(targets, w.word)
 	}
 	for i := range named {
 		if t := &named[i]; t.State == targetProbed {
@@ -373,6 +375,12 @@ func targetNamed(targets []api.Target, word string) (*api.Target, error) {
 		return nil, ambiguous(word, probed, "name its pod")
 	}
 	return chosen, nil
+}
+
+// ofGroup returns the targets of a group.
+func ofGroup(targets []api.Target, word string) []api.Target {
+	name := find("targets").withoutKindPrefix(word)
+	return slices.DeleteFunc(slices.Clone(targets), func(t api.Target) bool { return t.Group != name })
 }
 
 func ambiguous(word string, candidates []string, hint string) error {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,19 +218,33 @@ func (w *probeName) reads(p *api.ProbeStatus, targets []api.Target) bool {
 	})
 }
 
-// target calls get for the pod of the target that word names, also of one that is gone.
+// target calls get for the pods of the targets that word names, also of those that are gone.
 func (r *reporter) target(ctx context.Context, c *client.Client, word string, get func(client.ReportFilter) (bool, error)) (found bool, err error) {
 	targets, err := listedTargets(ctx, c, r.filter.Namespace)
 	if err != nil {
 		return false, err
 	}
 	t, err := targetNamed(targets, word)
-	if err != nil || t == nil || t.Pod == "" {
+	if err != nil {
 		return false, err
 	}
-	f := r.filter
-	f.Namespace, f.Pod = t.Namespace, t.Pod
-	return get(f)
+	named := ofGroup(targets, word)
+	if t != nil {
+		named = []api.Target{*t}
+	}
+	for i := range named {
+		if named[i].Pod == "" {
+			continue
+		}
+		f := r.filter
+		f.Namespace, f.Pod = named[i].Namespace, named[i].Pod
+		some, err := get(f)
+		if err != nil {
+			return false, err
+		}
+		found = found || some
+	}
+	return found, nil
 }
 
 func notFound(missing []string) error {
@@ -323,7 +336,7 @@ var (
 func reportCells(i *api.ReportItem) []string {
 	s := &i.Seconds
 	return []string{
-		uptime(i), strconv.Itoa(i.IncidentCount), lasted(s.Failure), lasted(i.LongestSeconds),
+		s.Uptime(), strconv.Itoa(i.IncidentCount), lasted(s.Failure), lasted(i.LongestSeconds),
 		lasted(i.MeanSeconds), lasted(s.Warning), lasted(s.Unknown), lasted(s.Success + s.Warning + s.Failure + s.Unknown), i.Handler, i.Target,
 	}
 }
@@ -345,25 +358,4 @@ func lasted(seconds float64) string {
 		return "<1s"
 	}
 	return duration.HumanDuration(d)
-}
-
-// uptime returns the share of the known time without failures. It is rounded to three digits such that it
-// is 100% only without any failure, and 0% only if all of the time was a failure.
-func uptime(i *api.ReportItem) string {
-	millis := func(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
-	up := millis(i.Seconds.Success + i.Seconds.Warning)
-	down := millis(i.Seconds.Failure)
-	switch {
-	case up+down == 0:
-		return "-"
-	case down == 0:
-		return "100%"
-	case up == 0:
-		return "0%"
-	}
-	parts := up * 100_000 / (up + down)
-	if parts == 0 {
-		return "<0.001%"
-	}
-	return fmt.Sprintf("%d.%03d%%", parts/1000, parts%1000)
 }

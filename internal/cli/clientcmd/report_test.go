@@ -116,6 +116,7 @@ func TestReport(t *testing.T) {
 		{"report https://shop.example/ready --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
 		{"report front readiness --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
 		{"report target/shop 10.0.0.7:80 --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s\ndefault cart web readiness 100% 0 0s 0s", ""},
+		{"report web --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s\ndefault cart web readiness 100% 0 0s 0s", ""},
 		{"report 10.0.0.7:80 -o csv", 0, "namespace,pod\ndefault,cart", ""},
 		{"report 10.0.0.8:80", 64, "", "10.0.0.8:80 is ambiguous: target/a-8, target/b-8"},
 		{"report 10.0.0.9:80", 1, "", "prober: error: no history of: 10.0.0.9:80"},

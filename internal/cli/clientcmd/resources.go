@@ -46,7 +46,7 @@ func resources() []*resource {
 			},
 			namespaced: true, labelled: true, event: "event", head: listHead{"EventList", "v1"}, list: listEvents, decode: decodeEvent,
 		},
-		targetResource(), endpointResource(), incidentResource(),
+		targetResource(), endpointResource(), incidentResource(), certificateResource(), sloResource(),
 		{
 			name: "plugins", aliases: []string{"plugin"}, short: "Show plugins and their running versions", args: "[NAME]...",
 			example: "  prober get plugins -o wide",

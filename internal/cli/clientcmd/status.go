@@ -68,7 +68,7 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	if err != nil {
 		return remote.Failed(err)
 	}
-	counts := make(map[string]int)
+	counts := make(api.Counts)
 	var failing *api.ProbeStatus
 	for i := range probes {
 		p := &probes[i]
@@ -79,14 +79,8 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 			failing = p
 		}
 	}
-	parts := []string{fmt.Sprintf("%s: %d success", command.Count(len(probes), "probe"), counts["success"])}
-	for _, state := range []string{"warning", "failure", "unknown", api.Paused, api.InMaintenance} {
-		if n := counts[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, state))
-		}
-	}
 	var text strings.Builder
-	text.WriteString(strings.Join(parts, ", "))
+	text.WriteString(counts.String())
 	if failing != nil {
 		text.WriteString("; " + failureOf(failing))
 	}

@@ -90,7 +90,7 @@ func (k *cloudCheck) httpOptions(h *httpCheck, o *object) {
 	} else if proxy != "" {
 		k.p.noEqual(o.at("proxy_url"), "a proxy must begin with http://, and its password belongs into a reference")
 	}
-	o.none("there is no such login", "oauth_config")
+	o.none("write oauth2 of the plugin httpcheck by hand, or bearerToken with a reference", "oauth_config")
 	o.none("the probe has no such option", "body_file", "resolve_first", "keep_alive", "export_response_as_metrics", "requests_per_probe", "requests_interval_msec", "proxy_connect_header", "latency_breakdown")
 	o.ignore("it does not change what is probed", "max_idle_conns", "interval_between_targets_msec")
 	o.rest()
@@ -259,7 +259,7 @@ func (k *cloudCheck) notify(n *object, kind string) {
 	case "slack":
 		k.receive(at, o.text("webhook_url")+o.text("webhook_url_env_var"), kind, func() fields { return k.p.webhook(at, kind, "slack") })
 	case "pagerduty", "pager_duty":
-		k.receive(at, o.text("routing_key")+o.text("routing_key_env_var"), kind, func() fields { return k.p.pagerDuty(at, "pagerduty") })
+		k.receive(at, o.text("routing_key")+o.text("routing_key_env_var"), kind, func() fields { return k.p.pagerDuty(at, "pagerduty", "") })
 	case "email":
 		m := &mailer{at: at, name: "email", to: o.strings("to"), from: o.text("from"), user: o.text("smtp_username"), password: o.text("smtp_password") != ""}
 		m.host, m.port = splitHostPort(o.text("smtp_server"), 587)

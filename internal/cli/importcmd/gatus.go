@@ -15,13 +15,14 @@ import (
 
 // gatus imports one or more files of Gatus.
 type gatus struct {
-	p         *plan
-	defaults  map[string]*object // default alerts, by type
-	receivers map[string]string  // names by type; "" for a type without an equal
+	p          *plan
+	defaults   map[string]*object // default alerts, by type
+	providers  []*provider
+	providerOf map[providerKey]*provider
 }
 
 func readGatus(p *plan, files []input) error {
-	g := &gatus{p, make(map[string]*object), make(map[string]string)}
+	g := &gatus{p: p, defaults: make(map[string]*object), providerOf: make(map[providerKey]*provider)}
 	roots := make([]*object, 0, len(files))
 	for _, in := range files {
 		o, err := parseYAML(p, in)
@@ -36,6 +37,7 @@ func readGatus(p *plan, files []input) error {
 	for _, o := range roots {
 		g.file(o)
 	}
+	g.providersDone()
 	return nil
 }
 
@@ -67,10 +69,10 @@ func (g *gatus) file(o *object) {
 	o.rest()
 }
 
-// extensions returns the names of fields that only have anchors.
+// extensions returns the names of fields that only have anchors, such as default-endpoint in the README of Gatus.
 func extensions(o *object) (names []string) {
 	for i := 0; i+1 < len(o.n.Content); i += 2 {
-		if name := o.n.Content[i].Value; strings.HasPrefix(name, "x-") {
+		if name := o.n.Content[i].Value; strings.HasPrefix(name, "x-") || strings.HasPrefix(name, "default-") {
 			names = append(names, name)
 		}
 	}
@@ -164,19 +166,20 @@ func (g *gatus) alerts(o *object, names *[]string) (t gatusThresholds) {
 		on := a.boolean("enabled", without.boolean("enabled", true))
 		failures := a.integer("failure-threshold", without.integer("failure-threshold", 3))
 		successes := a.integer("success-threshold", without.integer("success-threshold", 2))
+		reminder := a.interval("minimum-reminder-interval", without.interval("minimum-reminder-interval", 0))
 		if a.has("send-on-resolved") && a.boolean("send-on-resolved", false) != without.sendsResolved() {
 			g.p.differs(a.at("send-on-resolved"), "it is resolved of the receiver, for all probes")
 		}
 		a.ignore("messages have the state, the cause and the output of the probe", "description")
-		a.none("set repeatInterval of the receiver", "minimum-reminder-interval")
 		a.none("a receiver is the same for all probes", "provider-override")
 		a.rest()
 		if !on {
 			g.p.report(ignored, a.at(""), "the alert is not enabled")
 			continue
 		}
-		if name := g.receivers[kind]; name != "" {
+		if name := g.receiverOf(kind, o.text("group")); name != "" {
 			*names = append(*names, name)
+			g.p.remind(a.at("minimum-reminder-interval"), name, reminder)
 		} else {
 			g.p.noEqual(a.at("type"), "there is no receiver for %.40q", kind)
 		}
@@ -272,7 +275,7 @@ func (c *gatusCheck) connection(scheme, address string, client *object) bool {
 	c.latency()
 	c.certificate()
 	config = append(config, c.config...)
-	body := c.expand(c.o.at("body"), c.o.text("body"))
+	body := c.placeholders(c.o.at("body"), c.expand(c.o.at("body"), c.o.text("body")))
 	if steps := c.bodySteps(body); len(steps) > 0 && scheme != "starttls" {
 		config = config.set("queryResponse", steps)
 	}
@@ -353,7 +356,7 @@ func (c *gatusCheck) http(address string, client *object) bool {
 		h.body = string(query)
 		h.headers = append(h.headers, pair{"Content-Type", "application/json", c.o.at("graphql")})
 	}
-	h.body = c.expand(h.bodyAt, h.body)
+	h.body = c.placeholders(h.bodyAt, c.expand(h.bodyAt, h.body))
 	for _, header := range c.o.pairs("headers") {
 		header.value = c.expand(header.at, header.value)
 		h.headers = append(h.headers, header)
@@ -374,7 +377,8 @@ func (c *gatusCheck) http(address string, client *object) bool {
 	if proxy := client.text("proxy-url"); proxy != "" {
 		c.proxy(h, proxy, client.at("proxy-url"))
 	}
-	client.none("there is no such login", "oauth2", "identity-aware-proxy-config")
+	c.oauth2(h, client.object("oauth2"))
+	client.none("there is no such login", "identity-aware-proxy-config")
 	client.none("prober uses the name servers of the host", "dns-resolver")
 	client.none("there are no tunnels", "tunnel")
 	if network := client.text("network"); network == "ip4" || network == "ip6" {
@@ -387,6 +391,18 @@ func (c *gatusCheck) http(address string, client *object) bool {
 	c.set(action, target)
 	c.done("[CONNECTED]")
 	return true
+}
+
+func (c *gatusCheck) oauth2(h *httpCheck, o *object) {
+	if !o.isSet() {
+		return
+	}
+	h.oauth = &oauthLogin{at: o.at("token-url"), secretAt: o.at("client-secret"), tokenURL: o.text("token-url")}
+	h.oauth.id, h.oauth.secret = c.expand(o.at("client-id"), o.text("client-id")), c.expand(o.at("client-secret"), o.text("client-secret"))
+	for _, n := range o.items("scopes") {
+		h.oauth.scopes = append(h.oauth.scopes, n.Value)
+	}
+	o.rest()
 }
 
 func (c *gatusCheck) clientTLS(h *httpCheck, o *object) {
@@ -419,6 +435,28 @@ func (c *gatusCheck) expand(at position, text string) string {
 		return c.p.variableReference(at, strings.Trim(found, "${}"))
 	})
 }
+
+// placeholders replaces what Gatus replaces in a body.
+func (c *gatusCheck) placeholders(at position, body string) string {
+	size := len(body)
+	values := []string{"[ENDPOINT_NAME]", c.name, "[ENDPOINT_GROUP]", c.group.namespace, "[ENDPOINT_URL]", c.o.text("url")}
+	for i := 0; i < len(values); i += 2 {
+		size += strings.Count(body, values[i]) * len(values[i+1])
+	}
+	if size > maxBody {
+		c.p.noEqual(at, "placeholders in a body of more than %d KiB are not replaced", maxBody>>10)
+		return body
+	}
+	for _, name := range []string{"[LOCAL_ADDRESS", "[RANDOM_STRING"} {
+		if strings.Contains(body, name) {
+			c.p.noEqual(at, "a body has no placeholder %s]", name)
+		}
+	}
+	return strings.NewReplacer(values...).Replace(body)
+}
+
+// maxBody is the length of a body above which its placeholders are not replaced, in bytes.
+const maxBody = 64 << 10
 
 var environment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\$|\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*`) })
 

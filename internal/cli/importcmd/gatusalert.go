@@ -1,6 +1,7 @@
 package importcmd
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -48,19 +49,88 @@ func (g *gatus) alerting(o *object) {
 		a := o.object(kind)
 		if d := a.object("default-alert"); d.isSet() {
 			g.defaults[kind] = d
+			d.ignore("messages have the state, the cause and the output of the probe", "description")
+			for _, name := range []string{"enabled", "failure-threshold", "success-threshold", "send-on-resolved", "minimum-reminder-interval"} {
+				d.used[name] = true // alerts read it
+			}
+			d.rest()
 		}
-		f := g.receiver(kind, a)
-		if f == nil {
-			continue
+		g.addProvider(&provider{kind: kind, at: o.at(kind), own: a, fields: a})
+		for _, override := range a.objects("overrides") {
+			if group := override.text("group"); group != "" {
+				g.addProvider(&provider{kind: kind, group: group, at: override.at(""), own: override, fields: override.over(a)})
+			}
 		}
+	}
+}
+
+// providerKey is a type of alerts and a group of endpoints; "" for all others.
+type providerKey struct{ kind, group string }
+
+// provider is where alerts of a type are sent: those of the endpoints of a group, or all others for "".
+type provider struct {
+	kind, group string
+	at          position
+	own         *object // its own fields
+	fields      *object // with those of the type
+	isUsed      bool
+	receiver    string // its name; "" for none
+}
+
+func (g *gatus) addProvider(p *provider) {
+	g.providers, g.providerOf[providerKey{p.kind, p.group}] = append(g.providers, p), p
+}
+
+// receiverOf returns the name of the receiver of a type for an endpoint of a group; "" if there is none. The first
+// alert makes the receiver.
+func (g *gatus) receiverOf(kind, group string) string {
+	p := cmp.Or(g.providerOf[providerKey{kind, group}], g.providerOf[providerKey{kind: kind}])
+	if p == nil {
+		return ""
+	}
+	if p.isUsed {
+		return p.receiver
+	}
+	p.isUsed = true
+	name := kind
+	if p.group != "" {
+		name += "-" + p.group
+	}
+	name = slug(name, kind)
+	if f := g.receiver(kind, name, p.fields); f != nil {
 		if !g.defaults[kind].sendsResolved() {
 			f = f.set("resolved", false)
 		}
-		g.receivers[kind] = g.p.addReceiver(o.at(kind), kind, f)
-		a.none("a receiver is the same for all groups: match selects probes", "overrides")
-		a.ignore("messages have a form of their own", "title", "text", "mention", "message-emoji", "priority", "click", "disable-firebase", "disable-email")
-		a.rest()
+		p.receiver = g.p.addReceiver(p.at, name, f)
 	}
+	return p.receiver
+}
+
+// providersDone reports the providers that no alert uses, and the fields of others that nobody has read.
+func (g *gatus) providersDone() {
+	for _, p := range g.providers {
+		switch {
+		case !p.isUsed:
+			g.p.report(ignored, p.at, "no alert uses it")
+		case p.receiver != "":
+			p.own.ignore("messages have a form of their own", "title", "text", "mention", "message-emoji", "message-content", "priority", "click", "disable-firebase", "disable-email")
+			p.own.rest()
+		}
+	}
+}
+
+// over returns the fields of o and, in addition, those of below that o does not have.
+func (o *object) over(below *object) *object {
+	n := *o.n
+	n.Content = n.Content[:len(n.Content):len(n.Content)]
+	for i := 0; i+1 < len(below.n.Content); i += 2 {
+		if name := below.n.Content[i].Value; !o.has(name) && name != "overrides" && name != "default-alert" {
+			n.Content = append(n.Content, below.n.Content[i], below.n.Content[i+1])
+		}
+	}
+	made := newObject(o.p, o.file, o.path, &n)
+	made.used = o.used
+	return made
 }
 
 // sendsResolved reports whether a default alert sends the end of failures. Without one, it is not known,
@@ -72,54 +142,59 @@ func (o *object) sendsResolved() bool {
 	return o.boolean("send-on-resolved", false)
 }
 
-// receiver returns the receiver of a provider; nil, and reported, if it has no equal.
-func (g *gatus) receiver(kind string, a *object) fields {
+// receiver returns the receiver of a provider; nil, and reported, if it has no equal. name begins the names of its
+// files.
+func (g *gatus) receiver(kind, name string, a *object) fields {
 	at := a.at("")
 	switch kind {
 	case "slack", "mattermost":
 		a.text("webhook-url")
 		a.ignore("the webhook selects the channel", "channel", "client")
-		return g.p.webhook(at, kind, "slack")
+		return g.p.webhook(at, name, "slack")
 	case "teams", "teams-workflows":
 		a.text("webhook-url")
-		return g.p.webhook(at, kind, "teams")
+		return g.p.webhook(at, name, "teams")
 	case "discord":
 		a.text("webhook-url")
-		return g.p.templated(at, kind, "the URL of the webhook", message("content"))
+		return g.p.webhook(at, name, "discord")
 	case "pagerduty":
 		a.text("integration-key")
-		return g.p.pagerDuty(at, kind)
+		return g.p.pagerDuty(at, name, "")
+	case "opsgenie":
+		a.text("api-key")
+		a.ignore("messages have a form of their own", "source", "entity-prefix", "alias-prefix", "tags")
+		return g.p.opsgenie(at, name, "")
 	case "telegram":
 		a.text("token")
 		a.none("Telegram's own API is used", "api-url")
-		return g.p.telegram(at, kind, a.text("id"))
+		a.none("a message has no topic", "topic-id")
+		return g.p.telegram(at, name, a.text("id"))
 	case "ntfy":
-		return g.ntfy(kind, a)
+		a.text("url")
+		a.text("topic")
+		return g.p.ntfy(at, name, a.text("token") != "")
 	case "gotify":
-		a.text("server-url")
 		a.text("token")
-		return g.p.templated(at, kind, "the URL of the server with /message?token= and the token", message("message"))
+		return g.p.gotify(at, name, a.text("server-url"))
+	case "matrix":
+		a.text("access-token")
+		server := a.text("server-url")
+		if server == "" {
+			server = "https://matrix-client.matrix.org"
+		}
+		return g.p.matrix(at, name, server, a.text("internal-room-id"))
 	case "email":
-		return g.email(a)
+		return g.email(name, a)
+	case "custom":
+		return g.custom(at, name, a)
 	}
 	g.p.noEqual(at, "there is no receiver for it: see docs/alert/message-formats.md")
-	a.used["default-alert"] = true
 	return nil
 }
 
-func (g *gatus) ntfy(kind string, a *object) fields {
-	f := g.p.templated(a.at(""), kind, "the URL of the server", `{"topic": `+string(renderText(a.text("topic")))+`, "message": "{{.Title}}"}`)
-	a.text("url")
-	if a.text("token") != "" {
-		hook, _ := f[0].value.(fields)
-		f[0].value = hook.set("bearerTokenFile", g.p.secretFile(a.at("token"), kind+"-token", "the token"))
-	}
-	return f
-}
-
-func (g *gatus) email(a *object) fields {
+func (g *gatus) email(name string, a *object) fields {
 	port := a.integer("port", 587)
-	m := &mailer{at: a.at(""), name: "email", to: strings.Split(a.text("to"), ","), from: a.text("from"), host: a.text("host"), port: port}
+	m := &mailer{at: a.at(""), name: name, to: strings.Split(a.text("to"), ","), from: a.text("from"), host: a.text("host"), port: port}
 	m.user, m.password = a.text("username"), a.text("password") != ""
 	if port == 465 {
 		m.tls = "tls"

@@ -23,7 +23,8 @@ type httpCheck struct {
 	user, password string
 	bearer         string
 	loginAt        position
-	config         fields // further fields of httpcheck
+	oauth          *oauthLogin // nil: none
+	config         fields      // further fields of httpcheck
 }
 
 // http returns the action of a probe, and the address of its target. Secrets become references to files. ok is
@@ -59,6 +60,39 @@ func (p *plan) http(c *httpCheck) (action fields, target string, ok bool) {
 	return plugin("httpcheck", config), target, true
 }
 
+// oauthLogin is a login by OAuth 2.0's client credentials grant.
+type oauthLogin struct {
+	at, secretAt position // of the URL and of the secret
+	tokenURL     string
+	id, secret   string
+	scopes       []string
+	audience     string
+	inBody       bool // the secret, rather than in a header
+}
+
+// oauth2 returns the field oauth2 of httpcheck; nil, and reported, if the token endpoint cannot be imported.
+func (p *plan) oauth2(name string, l *oauthLogin) fields {
+	u, err := url.Parse(l.tokenURL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		p.noEqual(l.at, "the URL of the token endpoint must begin with http:// or https://, and have a host")
+		return nil
+	case l.id == "" || l.secret == "":
+		p.noEqual(l.at, "the login needs the client's name and secret")
+		return nil
+	case urlHasSecret(l.tokenURL):
+		p.noEqual(l.at, "the URL of the token endpoint has a secret")
+		return nil
+	}
+	f := fields{{"tokenUrl", l.tokenURL}, {"clientId", l.id}, {"clientSecret", p.protected(l.secretAt, name+"-client", "the client's secret", l.secret)}}
+	if l.inBody {
+		f = f.set("authentication", "body")
+	}
+	f = f.with("scopes", l.scopes).with("parameters", fields{}.with("audience", l.audience))
+	p.grant("httpcheck", "kv")
+	return f
+}
+
 // queryWithReferences returns the query of a URL with references in place of secrets.
 func (p *plan) queryWithReferences(c *httpCheck, u *url.URL) (query string, secret bool) {
 	parts := strings.Split(u.RawQuery, "&")
@@ -84,12 +118,15 @@ func (p *plan) login(c *httpCheck) (f fields) {
 	if c.bearer != "" {
 		f = f.set("bearerToken", p.protected(c.loginAt, c.name+"-token", "the token", c.bearer))
 	}
+	if c.oauth != nil {
+		f = f.with("oauth2", p.oauth2(c.name, c.oauth))
+	}
 	return f
 }
 
 // protected returns a reference in place of a secret, unless it is a reference already.
 func (p *plan) protected(at position, file, what, value string) string {
-	if p.references[value] {
+	if p.isReferred(value) {
 		return value
 	}
 	return p.secretReference(at, file, what)

@@ -16,9 +16,9 @@ import (
 // kuma imports a backup of Uptime Kuma.
 type kuma struct {
 	p         *plan
-	receivers map[string]string     // names by ID
-	groups    map[string][]string   // names of the checks of a group, by its ID
-	monitors  map[string]kumaResult // by ID
+	receivers map[string]*kumaNotification // by ID
+	groups    map[string][]string          // names of the checks of a group, by its ID
+	monitors  map[string]kumaResult        // by ID
 	parents   []kumaGroup
 }
 
@@ -32,6 +32,7 @@ type kumaResult struct {
 type kumaGroup struct {
 	id, name, parent string
 	at               position
+	alerts           []string
 }
 
 func readKuma(p *plan, files []input) error {
@@ -41,7 +42,7 @@ func readKuma(p *plan, files []input) error {
 		if err != nil {
 			return err
 		}
-		k := &kuma{p: p, receivers: make(map[string]string), groups: make(map[string][]string), monitors: make(map[string]kumaResult)}
+		k := &kuma{p: p, receivers: make(map[string]*kumaNotification), groups: make(map[string][]string), monitors: make(map[string]kumaResult)}
 		k.file(o)
 	}
 	return nil
@@ -62,11 +63,16 @@ func withoutSurrogates(text []byte) []byte {
 
 func (k *kuma) file(o *object) {
 	for _, n := range o.objects("notificationList") {
-		k.notification(n)
-		n.rest()
+		k.receivers[n.text("id")] = &kumaNotification{o: n}
 	}
 	for _, m := range o.objects("monitorList") {
 		k.monitor(m)
+	}
+	for _, n := range o.objects("notificationList") {
+		if at := k.receivers[n.text("id")]; !at.isUsed {
+			k.p.report(ignored, n.at(""), "no monitor has the notification %s", n.text("name"))
+			at.isUsed = true
+		}
 	}
 	k.endpoints()
 	for _, m := range o.objects("maintenanceList") {
@@ -82,7 +88,7 @@ func (k *kuma) file(o *object) {
 func (k *kuma) endpoints() {
 	byID := make(map[string]*composite)
 	for _, g := range k.parents {
-		c := &composite{entry: entry{at: g.at}, name: g.name, all: k.groups[g.id]}
+		c := &composite{entry: entry{at: g.at}, name: g.name, all: k.groups[g.id], alerts: g.alerts}
 		k.p.addEndpoint(c)
 		byID[g.id] = c
 	}
@@ -110,7 +116,7 @@ func (k *kuma) monitor(o *object) {
 	m := &kumaMonitor{kuma: k, o: o, id: o.text("id"), name: o.text("name"), kind: o.text("type")}
 	period := o.units("interval", 60, time.Second)
 	m.retry, m.tries = o.units("retryInterval", period.Seconds(), time.Second), clampCount(o.integer("maxretries", 0))
-	m.notifications()
+	m.notifications(period)
 	m.group = &group{
 		entry: entry{at: o.at("")}, name: m.name, labels: m.tags(), alerts: m.alerts,
 		probe: spec{period: period, unhealthyPeriod: m.retry, timeout: m.timeout(period), failureLimit: m.tries + 1, paused: !o.boolean("active", true)},
@@ -121,7 +127,7 @@ func (k *kuma) monitor(o *object) {
 	}
 	switch {
 	case m.kind == "group":
-		k.parents = append(k.parents, kumaGroup{m.id, m.name, parent, o.at("")})
+		k.parents = append(k.parents, kumaGroup{m.id, m.name, parent, o.at(""), m.alerts})
 	case m.kind == "push":
 		m.push(period, parent)
 	case m.probe():
@@ -162,22 +168,30 @@ func (m *kumaMonitor) tags() map[string]string {
 	return labels
 }
 
-// notifications sets the receivers of a monitor.
-func (m *kumaMonitor) notifications() {
+// notifications sets the receivers of a monitor, and after which time they repeat its messages.
+func (m *kumaMonitor) notifications(period time.Duration) {
+	every := units(m.o.number("resendInterval", 0), period)
 	for _, on := range m.o.pairs("notificationIDList") {
-		switch name, known := m.receivers[on.key]; {
+		n := m.receivers[on.key]
+		switch {
 		case on.value != "true":
-		case name != "":
-			m.alerts = append(m.alerts, name)
-		case !known:
+		case n == nil:
 			m.p.noEqual(on.at, "the backup has no notification %.20q", on.key)
+		default:
+			if name := m.receiverOf(n); name != "" {
+				m.alerts = append(m.alerts, name)
+				m.p.remind(m.o.at("resendInterval"), name, every)
+			}
 		}
 	}
 }
 
+// pushSlack is how much later than its interval Uptime Kuma lets a push come.
+const pushSlack = time.Second
+
 func (m *kumaMonitor) push(period time.Duration, parent string) {
 	c := &push{entry: m.group.entry, name: m.name, labels: m.group.labels, alerts: m.alerts}
-	ttl := min(max(period+time.Duration(min(m.tries, 1e6))*m.retry, time.Second), maxTTL)
+	ttl := min(period+time.Duration(min(m.tries, 1e6))*m.retry+pushSlack, maxTTL)
 	c.rest = fields{{"tokenFile", pushToken(m.p, m.o.at("pushToken"), m.name, m.o.text("pushToken"))}, {"ttl", ttl}}
 	m.p.addPush(c)
 	m.groups[parent] = append(m.groups[parent], c.name)
@@ -263,7 +277,6 @@ func (m *kumaMonitor) database(port int) bool {
 // leftovers reports fields of other types, and unknown ones.
 func (m *kumaMonitor) leftovers() {
 	o := m.o
-	o.none("messages are repeated after a time: repeatInterval of the receiver", "resendInterval")
 	o.ignore("it does not change what is probed", "description", "pathName", "path", "childrenIDs", "weight", "maintenance", "includeSensitiveData", "forceInactive", "accepted_statuscodes_json",
 		"screenshot", "tag", "user_id", "created_date")
 	for i := 0; i+1 < len(o.n.Content); i += 2 {
@@ -271,7 +284,7 @@ func (m *kumaMonitor) leftovers() {
 		if !o.used[name] && slices.Contains(kumaFields(), name) {
 			o.used[name] = true
 			if o.isMeaningful(name) {
-				o.p.report(ignored, o.at(name), "the type %.40s does not use it", m.kind)
+				o.p.report(ignored, o.at(name), "the type of the monitor does not use it")
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func (m *kumaMonitor) http() bool {
 		h.config = h.config.set("method", strings.ToUpper(method))
 	}
 	m.body(h)
-	h.headers = append(h.headers, kumaHeaders(o)...)
+	h.headers = append(h.headers, kumaJSON(o, "headers").all()...)
 	m.login(h)
 	if accepted := o.strings("accepted_statuscodes"); len(accepted) > 0 {
 		h.config = h.config.with("validStatusCodes", m.p.codes(o.at("accepted_statuscodes"), m.p.codeRules(o.at("accepted_statuscodes"), accepted)))
@@ -56,15 +56,6 @@ func (m *kumaMonitor) body(h *httpCheck) {
 	}
 }
 
-func kumaHeaders(o *object) (all []pair) {
-	headers := kumaJSON(o, "headers")
-	for i := 0; i+1 < len(headers.n.Content); i += 2 {
-		name := headers.n.Content[i].Value
-		all = append(all, pair{name, headers.text(name), headers.at(name)})
-	}
-	return all
-}
-
 // warn lets the receivers of the monitor get warnings.
 func (m *kumaMonitor) warn() {
 	for _, name := range m.alerts {
@@ -93,6 +84,12 @@ func (m *kumaMonitor) login(h *httpCheck) {
 			f = f.set("ca", m.p.secretFile(o.at("tlsCa"), h.name+"-ca", "the authorities to trust"))
 		}
 		h.config = h.config.set("credentials", m.p.addCredentials(o.at("authMethod"), m.name, "httpcheck", f))
+	case "oauth2-cc":
+		h.oauth = &oauthLogin{
+			at: o.at("oauth_token_url"), tokenURL: o.text("oauth_token_url"),
+			secretAt: o.at("oauth_client_secret"), id: o.text("oauth_client_id"), secret: o.text("oauth_client_secret"),
+			scopes: strings.Fields(o.text("oauth_scopes")), audience: o.text("oauth_audience"), inBody: o.text("oauth_auth_method") == "client_secret_post",
+		}
 	default:
 		m.p.noEqual(o.at("authMethod"), "there is no login by %.20q", method)
 		for name := range strings.FieldsSeq("basic_auth_user basic_auth_pass oauth_client_id oauth_client_secret oauth_token_url oauth_scopes oauth_audience oauth_auth_method authWorkstation authDomain") {
@@ -134,58 +131,4 @@ func (m *kumaMonitor) keyword(h *httpCheck) {
 		}
 		h.config = h.config.set("jsonPath", []fields{rule})
 	}
-}
-
-// notification reads a notification as a receiver.
-func (k *kuma) notification(o *object) {
-	id, name := o.text("id"), o.text("name")
-	o.ignore("a monitor names its notifications", "userId", "user_id", "isDefault")
-	c := kumaJSON(o, "config")
-	if !o.boolean("active", true) {
-		k.receivers[id] = ""
-		k.p.report(ignored, o.at("active"), "the notification %s is not active", name)
-		return
-	}
-	f := k.receiver(o, c, slug(name, "receiver"))
-	k.receivers[id] = ""
-	if f != nil {
-		k.receivers[id] = k.p.addReceiver(o.at(""), name, f)
-	}
-}
-
-// receiver returns a receiver; nil, and reported, if there is none.
-func (k *kuma) receiver(o, c *object, name string) fields {
-	at, kind := o.at("config"), c.text("type")
-	switch kind {
-	case "slack", "mattermost", "rocket.chat":
-		return k.p.webhook(at, name, "slack")
-	case "teams":
-		return k.p.webhook(at, name, "teams")
-	case "discord":
-		return k.p.templated(at, name, "the URL of the webhook", message("content"))
-	case "telegram":
-		return k.p.telegram(at, name, c.text("telegramChatID"))
-	case "PagerDuty":
-		return k.p.pagerDuty(at, name)
-	case "gotify":
-		return k.p.templated(at, name, "the URL of the server with /message?token= and the token", message("message"))
-	case "ntfy":
-		return k.p.templated(at, name, "the URL of the server", `{"topic": `+string(renderText(c.text("ntfytopic")))+`, "message": "{{.Title}}"}`)
-	case "webhook":
-		k.p.differs(at, "the body is prober's own JSON: see docs/alert/message-formats.md")
-		return k.p.webhook(at, name, "json")
-	case "smtp":
-		port := c.integer("smtpPort", 25)
-		m := &mailer{at: at, name: name, to: strings.Split(c.text("smtpTo"), ","), from: c.text("smtpFrom"), host: c.text("smtpHost"), port: port}
-		m.user, m.password = c.text("smtpUsername"), c.text("smtpPassword") != ""
-		switch {
-		case c.boolean("smtpSecure", false):
-			m.tls = "tls"
-		case port == 25 && m.user == "":
-			m.tls = "none"
-		}
-		return k.p.mail(m)
-	}
-	k.p.noEqual(at, "there is no receiver for %.40q: see docs/alert/message-formats.md", kind)
-	return nil
 }

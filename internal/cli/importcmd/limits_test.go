@@ -30,18 +30,23 @@ func TestHostileInputIsBounded(t *testing.T) {
 		"nagios cycle": {"nagios", "a.cfg", "define command {\n command_name c\n command_line /bin/x\n}\n" + repeat(1000, func(i int) string {
 			return fmt.Sprintf("define host {\n host_name h%d\n check_command c\n parents %s\n}\n", i, repeat(1000, func(j int) string { return fmt.Sprintf("h%d,", j) }))
 		})},
-		"nagios continued lines":   {"nagios", "a.cfg", strings.Repeat("a\\\n", 2_700_000)},
-		"nagios many directives":   {"nagios", "a.cfg", "define host {\n" + repeat(300_000, func(i int) string { return fmt.Sprintf("_a%d b\n", i) }) + "}\n"},
-		"nagios long list":         {"nagios", "a.cfg", "define contactgroup {\n contactgroup_name a\n members " + repeat(100_000, func(i int) string { return fmt.Sprintf("%d,", i) }) + "\n}\n"},
-		"monit depends":            {"monit", "monitrc", repeat(10_000, same("check host a with address h if failed port 80 then alert\n")) + "check host b with address h depends on " + strings.Repeat("a ", 500_000) + "if failed port 1 then alert\n"},
-		"monit many that depend":   {"monit", "monitrc", repeat(10_000, same("check host a with address h depends on a if failed port 80 then alert\n"))},
-		"monit alerts":             {"monit", "monitrc", repeat(50_000, same("set alert a@b.c\n")) + repeat(5000, same("check host a with address h if failed port 80 then alert\n"))},
-		"cloudprober targets":      {"cloudprober", "a.cfg", `shared_targets { name: "s" targets { host_names: "` + strings.Repeat("h,", 1_000_000) + `" } }` + repeat(10_000, same(` probe { name: "a" type: PING targets { shared_targets: "s" } }`))},
-		"cloudprober fields":       {"cloudprober", "a.cfg", repeat(190_000, func(i int) string { return fmt.Sprintf("f%d: 1\n", i) })},
-		"gatus labels":             {"gatus", "a.yaml", "endpoints:\n- name: a\n  url: tcp://h:1\n  conditions: []\n  extra-labels:\n" + repeat(100_000, func(i int) string { return fmt.Sprintf("    a%d: b\n", i) })},
-		"blackbox body":            {"blackbox", "a.yml", "modules: {m: {prober: http, http: {body: '" + strings.Repeat("a", 1_000_000) + "'}}}\n"},
-		"names with equal prefix":  {"nagios", "a.cfg", "define command {\n command_name c\n command_line /bin/x\n}\n" + repeat(5000, func(i int) string { return fmt.Sprintf("define host {\n host_name h%d\n check_command c\n}\n", i) })},
-		"braces in a chat's topic": {"gatus", "a.yaml", "alerting: {ntfy: {topic: '" + strings.Repeat("{", 1_000_001) + "'}}\n"},
+		"nagios continued lines":  {"nagios", "a.cfg", strings.Repeat("a\\\n", 2_700_000)},
+		"nagios many directives":  {"nagios", "a.cfg", "define host {\n" + repeat(300_000, func(i int) string { return fmt.Sprintf("_a%d b\n", i) }) + "}\n"},
+		"nagios long list":        {"nagios", "a.cfg", "define contactgroup {\n contactgroup_name a\n members " + repeat(100_000, func(i int) string { return fmt.Sprintf("%d,", i) }) + "\n}\n"},
+		"monit depends":           {"monit", "monitrc", repeat(10_000, same("check host a with address h if failed port 80 then alert\n")) + "check host b with address h depends on " + strings.Repeat("a ", 500_000) + "if failed port 1 then alert\n"},
+		"monit many that depend":  {"monit", "monitrc", repeat(10_000, same("check host a with address h depends on a if failed port 80 then alert\n"))},
+		"monit alerts":            {"monit", "monitrc", repeat(50_000, same("set alert a@b.c\n")) + repeat(5000, same("check host a with address h if failed port 80 then alert\n"))},
+		"cloudprober targets":     {"cloudprober", "a.cfg", `shared_targets { name: "s" targets { host_names: "` + strings.Repeat("h,", 1_000_000) + `" } }` + repeat(10_000, same(` probe { name: "a" type: PING targets { shared_targets: "s" } }`))},
+		"cloudprober fields":      {"cloudprober", "a.cfg", repeat(190_000, func(i int) string { return fmt.Sprintf("f%d: 1\n", i) })},
+		"gatus labels":            {"gatus", "a.yaml", "endpoints:\n- name: a\n  url: tcp://h:1\n  conditions: []\n  extra-labels:\n" + repeat(100_000, func(i int) string { return fmt.Sprintf("    a%d: b\n", i) })},
+		"blackbox body":           {"blackbox", "a.yml", "modules: {m: {prober: http, http: {body: '" + strings.Repeat("a", 1_000_000) + "'}}}\n"},
+		"names with equal prefix": {"nagios", "a.cfg", "define command {\n command_name c\n command_line /bin/x\n}\n" + repeat(5000, func(i int) string { return fmt.Sprintf("define host {\n host_name h%d\n check_command c\n}\n", i) })},
+		"gatus overrides": {"gatus", "a.yaml", "alerting: {slack: {overrides: [" + repeat(50_000, func(i int) string { return fmt.Sprintf("{group: g%d},", i) }) + "]}}\nendpoints:\n" +
+			repeat(10_000, func(i int) string {
+				return fmt.Sprintf("- {name: a, group: g%d, url: 'tcp://h:1', alerts: [{type: slack}]}\n", i)
+			})},
+		"gatus placeholders": {"gatus", "a.yaml", "endpoints: [{name: '" + strings.Repeat("a", 1_000_000) + "', url: 'http://h', body: '" + strings.Repeat("[ENDPOINT_NAME]", 100_000) + "'}]\n"},
+		"gatus templates":    {"gatus", "a.yaml", "alerting: {custom: {method: POST, url: 'http://h', body: '" + strings.Repeat("{", 1_000_001) + "'}}\nendpoints: [{name: a, url: 'http://h', alerts: [{type: custom}]}]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := []input{{test.file, []byte(test.text)}}
@@ -91,14 +96,5 @@ func TestReceiverMatchesManyGroups(t *testing.T) {
 	}
 	if took := time.Since(start); took > 20*time.Second {
 		t.Error(took)
-	}
-}
-
-// TestRenderTextHasNoTemplate has braces that a template would read.
-func TestRenderTextHasNoTemplate(t *testing.T) {
-	for _, text := range []string{"{{x}}", "{{{x}}}", "{{{{x", "a{{{{{b"} {
-		if got := string(renderText(text)); strings.Contains(got, "{{") {
-			t.Errorf("%s: %s", text, got)
-		}
 	}
 }

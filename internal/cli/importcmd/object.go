@@ -244,11 +244,13 @@ type pair struct {
 }
 
 // pairs returns the fields of a mapping of strings, in their order.
-func (o *object) pairs(name string) (all []pair) {
-	m := o.object(name)
-	for i := 0; i+1 < len(m.n.Content); i += 2 {
-		key := m.n.Content[i].Value
-		all = append(all, pair{key, m.text(key), m.at(key)})
+func (o *object) pairs(name string) []pair { return o.object(name).all() }
+
+// all returns the fields of a mapping of strings, in their order.
+func (o *object) all() (all []pair) {
+	for i := 0; i+1 < len(o.n.Content); i += 2 {
+		key := o.n.Content[i].Value
+		all = append(all, pair{key, o.text(key), o.at(key)})
 	}
 	return all
 }

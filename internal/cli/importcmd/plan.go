@@ -157,6 +157,7 @@ type composite struct {
 	entry
 	name, namespace string
 	all             []string
+	alerts          []string // names of receivers
 }
 
 // credential is an entry of credentials.
@@ -170,6 +171,10 @@ type receiver struct {
 	entry
 	name string
 	rest fields // its kind, such as webhook, and its intervals
+
+	reminds bool          // repeat is set
+	mixed   bool          // alerts have different times, which is reported
+	repeat  time.Duration // after which messages are repeated; 0 for never
 }
 
 // spec is a probe.
@@ -238,6 +243,7 @@ func (p *plan) addGroup(g *group) *group {
 	if len(g.static)+len(g.files)+len(g.http)+len(g.dns) == 0 {
 		return nil
 	}
+	p.keepPorts(g)
 	g.name, g.namespace = p.unique(g.name, "target"), namespace(g.namespace)
 	g.labels = p.checkedLabels(g.at, g.labels)
 	if g.module != "" {
@@ -249,6 +255,35 @@ func (p *plan) addGroup(g *group) *group {
 	}
 	p.groups = append(p.groups, g)
 	return g
+}
+
+// keepPorts removes the port of the target of a plugin if an address has another one, since the port of a probe
+// takes precedence over the address. Addresses without a port get it.
+func (p *plan) keepPorts(g *group) {
+	body, _ := g.probe.action.get("plugin").(fields)
+	target, _ := body.get("target").(fields)
+	port, _ := target.get("port").(int)
+	if port == 0 {
+		return
+	}
+	if len(g.files)+len(g.http)+len(g.dns) > 0 {
+		p.differs(g.at, "addresses of lists are asked at port %d, also those with another port", port)
+		return
+	}
+	other := func(text string) bool {
+		a, err := address.Parse(text)
+		return err == nil && a.Port != 0 && a.Port != port
+	}
+	if !slices.ContainsFunc(g.static, other) {
+		return
+	}
+	for i, text := range g.static {
+		if a, err := address.Parse(text); err == nil && a.Port == 0 && a.Scheme == "" {
+			g.static[i] = hostPort(text, port)
+		}
+	}
+	body = slices.DeleteFunc(slices.Clone(body), func(f field) bool { return f.key == "target" })
+	g.probe.action = fields{{"plugin", body}}
 }
 
 func (p *plan) full(at position) bool {
@@ -387,7 +422,16 @@ func (p *plan) addCredentials(at position, name, plugin string, f fields) string
 
 // follow lets a plugin follow redirects to any host.
 func (p *plan) follow(plugin string) {
-	p.grants[plugin] = []string{"http://*:*", "https://*:*"}
+	p.grant(plugin, "http://*:*", "https://*:*")
+}
+
+// grant adds grants of a plugin.
+func (p *plan) grant(plugin string, grants ...string) {
+	for _, g := range grants {
+		if !slices.Contains(p.grants[plugin], g) {
+			p.grants[plugin] = append(p.grants[plugin], g)
+		}
+	}
 }
 
 // secretFile returns the path of a new file for a secret, and reports what belongs there.

@@ -4,38 +4,96 @@ import (
 	"net/mail"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/pods/targets"
 )
 
-// message is the template of webhooks that take a JSON object with one text.
-func message(key string) string { return `{"` + key + `": "{{.Title}}"}` }
-
 // webhook returns a receiver of a format whose URL is a secret.
 func (p *plan) webhook(at position, name, format string) fields {
-	return fields{{"webhook", fields{{"format", format}, {"urlFile", p.secretFile(at, name+"-url", "the URL of the webhook")}}}}
+	return p.webhookTo(at, name, format, "the URL of the webhook")
 }
 
-// templated returns a receiver with a template whose URL is a secret.
-func (p *plan) templated(at position, name, url, template string) fields {
-	return fields{{"webhook", fields{{"format", "template"}, {"urlFile", p.secretFile(at, name+"-url", url)}, {"template", template}}}}
+// webhookTo is like webhook, with what the URL is.
+func (p *plan) webhookTo(at position, name, format, what string) fields {
+	return hook(fields{{"format", format}, {"urlFile", p.secretFile(at, name+"-url", what)}})
 }
 
-func (p *plan) pagerDuty(at position, name string) fields {
-	return fields{{"webhook", fields{{"format", "pagerduty"}, {"routingKeyFile", p.secretFile(at, name+"-key", "the integration key")}}}}
+// hook returns the fields of a receiver with a webhook.
+func hook(f fields) fields { return fields{{"webhook", f}} }
+
+// incidents has the groups of receivers for which each message is an incident: a further failure in the incident of
+// a namespace would call nobody.
+func incidents(receiver fields) fields {
+	return receiver.set("groupBy", []string{"namespace", "pod"})
+}
+
+// pagerDuty returns a receiver with a key of PagerDuty. url is another address of its API; "" for the default.
+func (p *plan) pagerDuty(at position, name, url string) fields {
+	f := fields{{"format", "pagerduty"}}
+	if url != "" && url != "https://events.pagerduty.com/v2/enqueue" {
+		f = p.address(at, name, f, url)
+	}
+	return incidents(hook(f.set("routingKeyFile", p.secretFile(at, name+"-key", "the integration key"))))
+}
+
+// opsgenie returns a receiver with a key of Opsgenie.
+func (p *plan) opsgenie(at position, name, url string) fields {
+	f := fields{{"format", "opsgenie"}}.with("url", url)
+	return incidents(hook(f.set("apiKeyFile", p.secretFile(at, name+"-key", "the API key"))))
 }
 
 // telegram returns a receiver that sends to a chat of Telegram.
 func (p *plan) telegram(at position, name, chat string) fields {
-	return p.templated(at, name, "https://api.telegram.org/botTOKEN/sendMessage, with the token,", `{"chat_id": `+string(renderText(chat))+`, "text": "{{.Title}}"}`)
+	return hook(fields{{"format", "telegram"}, {"botTokenFile", p.secretFile(at, name+"-token", "the token of the bot")}, {"chatID", chat}})
 }
 
-// renderText returns text as a JSON string that a template does not change.
-func renderText(text string) []byte {
-	for strings.Contains(text, "{{") {
-		text = strings.ReplaceAll(text, "{{", "{ {")
+// ntfy returns a receiver that sends to a topic, whose name is the only secret of many topics.
+func (p *plan) ntfy(at position, name string, hasToken bool) fields {
+	f := fields{{"format", "ntfy"}, {"urlFile", p.secretFile(at, name+"-url", "the URL of the topic, such as https://ntfy.sh/TOPIC,")}}
+	if hasToken {
+		f = f.set("bearerTokenFile", p.secretFile(at, name+"-token", "the access token"))
 	}
-	return []byte(strings.TrimSpace(string(renderJSON(fields{{"x", text}}))[len(`{"x":`) : len(renderJSON(fields{{"x", text}}))-2]))
+	return hook(f)
+}
+
+// gotify returns a receiver that sends to a server of Gotify.
+func (p *plan) gotify(at position, name, server string) fields {
+	f := p.address(at, name, fields{{"format", "gotify"}}, server)
+	return hook(f.set("bearerTokenFile", p.secretFile(at, name+"-token", "the token of the application")))
+}
+
+// matrix returns a receiver that sends to a room of Matrix.
+func (p *plan) matrix(at position, name, server, room string) fields {
+	f := p.address(at, name, fields{{"format", "matrix"}}, server).set("room", room)
+	return hook(f.set("bearerTokenFile", p.secretFile(at, name+"-token", "the access token")))
+}
+
+// address adds the URL of a server, which is in a file if it has a secret.
+func (p *plan) address(at position, name string, f fields, url string) fields {
+	if urlHasSecret(url) || assignsSecret(url) {
+		return f.set("urlFile", p.secretFile(at, name+"-url", "the URL of the server"))
+	}
+	return f.set("url", url)
+}
+
+// hookHeaders adds headers to a webhook. A secret can only be a token of the header Authorization.
+func (p *plan) hookHeaders(at position, name string, f fields, headers []pair) fields {
+	var plain fields
+	for _, h := range headers {
+		token, isBearer := strings.CutPrefix(h.value, "Bearer ")
+		switch {
+		case !isHeader(h):
+			p.noEqual(at, "%.40q is not a header", h.key)
+		case strings.EqualFold(h.key, "Authorization") && isBearer && token != "" && f.get("bearerTokenFile") == nil:
+			f = f.set("bearerTokenFile", p.secretFile(at, name+"-token", "the token of the header Authorization"))
+		case isSecretName(h.key) || assignsSecret(h.value) || reference().MatchString(h.value) || environment().MatchString(h.value):
+			p.noEqual(at, "the header %.40q is not imported: it may have a secret", h.key)
+		default:
+			plain = plain.set(h.key, h.value)
+		}
+	}
+	return f.with("headers", plain)
 }
 
 // mailer is a mail server and the addresses of a receiver.
@@ -101,35 +159,68 @@ func isMailbox(text string) bool {
 	return err == nil && !strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// matchOf returns the field match of a receiver: the probes with an alert for it. Without any, it gets all
-// probes.
-func (p *plan) matchOf(name string) fields {
+// matchOf returns the field match of a receiver: the checks with an alert for it. all is true, and match empty, if
+// all checks have one. If there is none, both are empty.
+func (p *plan) matchOf(name string) (match []fields, all bool) {
 	var chosen selection
-	all := true
+	all = true
+	count := func(alerts []string, dropped bool) bool {
+		has := slices.Contains(alerts, name)
+		all = all && (has || dropped)
+		return has && !dropped
+	}
 	for _, g := range p.groups {
-		if slices.Contains(g.alerts, name) {
+		if count(g.alerts, g.dropped) {
 			chosen.groups = append(chosen.groups, g)
-		} else if !g.dropped {
-			all = false
 		}
 	}
 	for _, c := range p.pushes {
-		if slices.Contains(c.alerts, name) {
+		if count(c.alerts, c.dropped) {
 			chosen.pushes = append(chosen.pushes, c)
-		} else if !c.dropped {
-			all = false
 		}
 	}
-	if match := chosen.match(); !all && len(match) > 0 {
-		return fields{{"match", match}}
+	for _, e := range p.endpoints {
+		if count(e.alerts, e.dropped) {
+			chosen.endpoints = append(chosen.endpoints, e)
+		}
 	}
-	return nil
+	match = chosen.match()
+	if all && len(match) > 0 {
+		return nil, true
+	}
+	return match, false
 }
 
-// selection is groups of targets and pushes.
+// remind says that alerts of a receiver are repeated after some time, or never for 0.
+func (p *plan) remind(at position, name string, every time.Duration) {
+	i := slices.IndexFunc(p.receivers, func(r *receiver) bool { return r.name == name })
+	if i < 0 {
+		return
+	}
+	r := p.receivers[i]
+	if every > 0 {
+		every = min(max(every, time.Minute), maxRepeat)
+	}
+	if r.reminds && r.repeat != every {
+		if !r.mixed {
+			r.mixed = true
+			p.differs(at, "the receiver %s repeats all messages after one time, the shortest of its alerts", name)
+		}
+		if every == 0 || r.repeat > 0 && r.repeat < every {
+			every = r.repeat
+		}
+	}
+	r.reminds, r.repeat = true, every
+}
+
+// maxRepeat is the longest time of prober.yaml after which messages are repeated.
+const maxRepeat = 30 * 24 * time.Hour
+
+// selection is groups of targets, pushes and endpoints.
 type selection struct {
-	groups []*group
-	pushes []*push
+	groups    []*group
+	pushes    []*push
+	endpoints []*composite
 }
 
 // match returns entries of a field match for what is not dropped.
@@ -150,6 +241,11 @@ func (s *selection) match() (match []fields) {
 	for _, c := range s.pushes {
 		if !c.dropped {
 			match = append(match, fields{}.with("namespace", c.namespace).set("pod", c.name))
+		}
+	}
+	for _, e := range s.endpoints {
+		if !e.dropped {
+			match = append(match, fields{}.with("namespace", e.namespace).set("pod", e.name))
 		}
 	}
 	return match

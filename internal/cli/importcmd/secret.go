@@ -200,8 +200,8 @@ func fieldsHaveSecret(f fields) bool {
 
 // public has the fields of plugins that are not secret: names, and what a response must have.
 var public = map[string]bool{
-	"credentials": true, "expect": true, "failIfBodyMatchesRegexp": true, "failIfBodyNotMatchesRegexp": true, "failIfHeaderMatches": true, "failIfHeaderNotMatches": true,
-	"jsonPath": true, "queryName": true, "serverName": true, "validateAnswerRrs": true, "validateAuthorityRrs": true, "validateAdditionalRrs": true,
+	"authentication": true, "credentials": true, "expect": true, "failIfBodyMatchesRegexp": true, "failIfBodyNotMatchesRegexp": true, "failIfHeaderMatches": true, "failIfHeaderNotMatches": true,
+	"jsonPath": true, "queryName": true, "serverName": true, "tokenUrl": true, "validateAnswerRrs": true, "validateAuthorityRrs": true, "validateAdditionalRrs": true,
 }
 
 // fields returns the config of a plugin with references in place of secrets.
@@ -240,7 +240,7 @@ func (g *guard) value(key string, value any) any {
 
 // isMapOfUser reports whether a field of a plugin has names that its schema does not have.
 func isMapOfUser(key string) bool {
-	return key == "headers" || key == "proxyConnectHeader" || key == "authorization" || key == "labels"
+	return key == "headers" || key == "proxyConnectHeader" || key == "authorization" || key == "labels" || key == "parameters"
 }
 
 func guardList[T any](g *guard, key string, list []T) []T {
@@ -253,10 +253,21 @@ func guardList[T any](g *guard, key string, list []T) []T {
 	return made
 }
 
+// isReferred reports whether a text is a reference of p, with at most the scheme of a login before it.
+func (p *plan) isReferred(text string) bool {
+	for _, scheme := range []string{"Basic ", "Bearer ", "Token "} {
+		if len(text) > len(scheme) && strings.EqualFold(text[:len(scheme)], scheme) {
+			text = text[len(scheme):]
+			break
+		}
+	}
+	return p.references[text]
+}
+
 // text returns a reference if a text has a secret.
 func (g *guard) text(key, text string) string {
 	rest := g.p.withoutReferences(text)
-	has := assignsSecret(rest) || isSecretName(key) && strings.TrimSpace(rest) != ""
+	has := assignsSecret(rest) || isSecretName(key) && strings.TrimSpace(rest) != "" && !g.p.isReferred(text)
 	switch key {
 	case "url":
 		g.refused = g.refused || has || urlHasSecret(rest)

@@ -183,7 +183,16 @@ func (p *plan) endpointSection() *section {
 func (p *plan) notifySection() *section {
 	receivers := newSection("receivers")
 	for _, r := range p.receivers {
-		receivers.add(&r.entry, append(fields{{"name", r.name}}, p.matchOf(r.name).and(r.rest)...))
+		match, all := p.matchOf(r.name)
+		if len(match) == 0 && !all && !r.dropped {
+			r.dropped = true // without match it would get all probes
+			p.report(ignored, r.at, "the receiver %s is not imported: no imported check has an alert for it", r.name)
+		}
+		f := fields{{"name", r.name}}.with("match", match).and(r.rest)
+		if r.reminds {
+			f = f.set("repeatInterval", r.repeat)
+		}
+		receivers.add(&r.entry, f)
 	}
 	s := &section{key: "notify", node: &yaml.Node{Kind: yaml.MappingNode}, entries: receivers.entries}
 	if len(receivers.node.Content) > 0 {

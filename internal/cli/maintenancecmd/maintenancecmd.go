@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
 	"github.com/daeace23/prober/internal/explain"
+	targetpods "github.com/daeace23/prober/pods/targets"
 )
 
 // New returns the command maintenance.
@@ -46,7 +48,7 @@ func newStart(env *command.Env, agent *remote.Flags) *cobra.Command {
 		Short: "Start a maintenance window",
 		Long: "Start begins a maintenance window for probes, at once or at the time of --from. Probes go on, and nobody\n" +
 			"is notified of what begins to fail in the window. What still fails at its end is notified then.\n" +
-			"A TARGET is a POD, a POD/CONTAINER or the name of a target; * matches any characters. Probes that\n" +
+			"A TARGET is a POD, a POD/CONTAINER, or the name or group of a target; * matches any characters. Probes that\n" +
 			"appear later are selected too. With --state-dir of the agent the window survives a restart.\n\n" +
 			"Exit code 0, 1 if it failed, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober maintenance start shop --for 2h --reason 'new disks'\n  prober maintenance start 'db-*' -n shop --for 1h --from 2026-12-24T22:00\n" +
@@ -133,8 +135,8 @@ func (s *start) run(ctx context.Context, env *command.Env, c *client.Client) err
 
 func local(t time.Time) string { return t.Local().Format(time.RFC3339) }
 
-// resolve returns the entry for a TARGET. A name of a target becomes the name of its pod, and a name without a
-// pattern must exist.
+// resolve returns the entry for a TARGET. A name of a target becomes the name of its pod, and a group its label. A
+// name without a pattern must exist.
 func resolve(ctx context.Context, c *client.Client, m api.ProbeMatch, word string) (api.ProbeMatch, error) {
 	pod, container, _ := strings.Cut(word, "/")
 	if strings.ContainsAny(word, `*?[\`) {
@@ -154,6 +156,13 @@ func resolve(ctx context.Context, c *client.Client, m api.ProbeMatch, word strin
 	probes, err := c.Probes(ctx, client.Filter{Namespace: m.Namespace, Pod: pod, Container: container})
 	if err != nil {
 		return m, remote.Failed(err)
+	}
+	if len(probes) == 0 && slices.ContainsFunc(targets.Items, func(t api.Target) bool { return t.Group == word }) {
+		if m.Labels != "" {
+			m.Labels += ","
+		}
+		m.Labels += targetpods.GroupLabel + "=" + word
+		return m, nil
 	}
 	if len(probes) == 0 {
 		return m, &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("no probe of %s", explain.OneLine(word)), Hint: "prober get probes lists them"}

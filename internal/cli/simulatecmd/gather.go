@@ -173,11 +173,11 @@ func (s *simulation) madeUp(all *inventory) (head api.StateChanges, changes []ap
 }
 
 // matches reports whether a pattern of --outage matches the pod of a probe, with or without its namespace, or its
-// target's name or address.
+// target's name, address or group.
 func (all *inventory) matches(p *api.ProbeStatus, pattern string) (bool, error) {
 	texts := []string{p.Pod, p.Namespace + "/" + p.Pod}
 	if t := all.targets[name{namespace: p.Namespace, pod: p.Pod}]; t != nil {
-		texts = append(texts, t.Name, t.Address)
+		texts = append(texts, t.Name, t.Address, t.Group)
 	}
 	for _, text := range texts {
 		if ok, err := path.Match(pattern, text); ok || err != nil {

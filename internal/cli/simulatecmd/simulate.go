@@ -83,7 +83,7 @@ func New(env *command.Env) *cobra.Command {
 	command.FileFlag(c, &s.compare, "", "compare", "", "another prober.yaml, such as the present one, to compare with")
 	f.StringVar(&s.filter.Since, "since", "30d", "start: a duration before now such as 30d or 12h, or a date or time such as 2026-01-02 15:04")
 	f.StringVar(&s.filter.Until, "until", "", "end, in the format of --since (default: now)")
-	f.StringArrayVar(&s.outages, "outage", nil, "make up a failure of these probes: a pattern of pods, NAMESPACE/POD or targets")
+	f.StringArrayVar(&s.outages, "outage", nil, "make up a failure of these probes: a pattern of pods, NAMESPACE/POD, targets or their groups")
 	f.DurationVar(&s.lasts, "lasts", 10*time.Minute, "how long the failure of --outage lasts")
 	f.BoolVar(&s.messages, "messages", false, "list the messages")
 	command.OutputFlag(c, &s.output, command.Table, command.JSON, command.YAML)

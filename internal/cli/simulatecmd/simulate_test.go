@@ -103,6 +103,7 @@ func TestSimulate(t *testing.T) {
 		{"outage", []string{"--config", file(t, 3, ""), "--server", empty, "--outage", "shop-*", "--lasts", "9h", "--messages"}, 0, []string{`\nops +4 +3 +2 +1 `, `\ntargets/shop-0/target/readiness +4\ntargets/shop-1/`}},
 		{"outage of an address", []string{"--config", file(t, 3, ""), "--server", empty, "--outage", "127.0.0.1:1001"}, 0, []string{`\nops +2 +1 +0 +1 `, `\nPROBE +IN MESSAGES\ntargets/shop-1/target/readiness +2\n$`}},
 		{"outage of probes with labels", []string{"--config", file(t, 3, ", match: [{labels: 'stage=prod,team'}]"), "--server", empty, "--outage", "shop-*"}, 0, []string{`\nops +2 +1 +0 +1 `, `\nPROBE +IN MESSAGES\ntargets/shop-0/target/readiness +2\n$`}},
+		{"outage of a group", []string{"--config", file(t, 3, ""), "--server", empty, "--outage", "shop"}, 0, []string{`\nops +2 +1 +0 +1 `, `\ntargets/shop-0/target/readiness +2\ntargets/shop-1/`}},
 		{"outage of nothing", []string{"--config", file(t, 3, ""), "--server", empty, "--outage", "web-*"}, 1, []string{`--outage "web-\*": the agent has no such probe\n`}},
 		{"no history", []string{"--config", file(t, 3, ""), "--server", empty}, 1, []string{`the agent keeps no history: --state-dir is not set`}},
 		{"maintenance", []string{"--config", file(t, 3, "", "maintenance:\n- {name: move, from: 2026-03-01T13:00:00Z, until: 2026-03-01T13:30:00Z, match: [{labels: team}]}\n"), "--server", agent}, 0, []string{`\nops +2 +1 +0 +1 `}},

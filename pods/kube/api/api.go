@@ -46,10 +46,16 @@ type Client struct {
 }
 
 // Pods lists and watches the pods of the node, for an informer.
-func (c *Client) Pods() cache.ListerWatcher {
+func (c *Client) Pods() cache.ListerWatcher { return c.follow("pods", onNode(c.node)) }
+
+// Namespaces lists and watches all namespaces, for an informer. It needs the verbs list and watch of namespaces.
+func (c *Client) Namespaces() cache.ListerWatcher { return c.follow("namespaces", "") }
+
+// follow lists and watches the objects of a resource that a field selector selects.
+func (c *Client) follow(resource, selector string) cache.ListerWatcher {
 	request := func(o metav1.ListOptions) *rest.Request {
-		o.FieldSelector = onNode(c.node)
-		return c.lists.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec)
+		o.FieldSelector = selector
+		return c.lists.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec)
 	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

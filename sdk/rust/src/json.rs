@@ -30,7 +30,21 @@ fn is_key(key: &str, name: &str) -> bool {
 
 /// Returns the items of an array; empty for any other value.
 pub fn items(value: &str) -> Vec<&str> {
-    (0..).map_while(|i: usize| member(value, &i.to_string())).collect()
+    let mut all = Vec::new();
+    let mut rest = match value.strip_prefix('[') {
+        Some(inner) => inner.trim_start(),
+        None => return all,
+    };
+    while !rest.is_empty() && !rest.starts_with(['}', ']'].as_slice()) {
+        let (item, after) = rest.split_at(end(rest));
+        if item.is_empty() {
+            break;
+        }
+        all.push(item);
+        rest = after.trim_start();
+        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    }
+    all
 }
 
 /// Returns the names and values of an object; empty for any other value. The values are JSON.

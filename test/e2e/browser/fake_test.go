@@ -130,6 +130,8 @@ func (f *fake) route(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/targets", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, object{"sources": []any{}, "items": []any{}})
 	})
+	mux.HandleFunc("GET /api/v1/certificates", func(w http.ResponseWriter, _ *http.Request) { answer(w, object{"items": []any{}}) })
+	mux.HandleFunc("GET /api/v1/slos", func(w http.ResponseWriter, _ *http.Request) { answer(w, object{"items": []any{}}) })
 	mux.HandleFunc("GET /api/v1/report", f.report)
 	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}", f.one)
 	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/explain", f.explain)

@@ -23,7 +23,8 @@ func TestInvalidAnswers(t *testing.T) {
 	}
 	answers := map[string]string{
 		"agent": `{"checks":[{"name":{},"text":1}],"started":7}`, "plugins": `{"items":[null,{"name":3,"state":"__proto__","shadow":{"compared":null}}]}`,
-		"targets": `{"items":[null,{"name":1,"state":"constructor"}],"sources":[{}]}`, "report": `{"items":[{"uptime":"all","incidents":7}]}`,
+		"certificates": `{"items":[null,{"names":"x","notAfter":7,"probes":[null,{"pod":{},"position":"x","seen":[]}],"probeCount":"many"},{"names":[{}],"subject":5,"sha256":{},"verification":"__proto__","probes":7}]}`,
+		"targets":      `{"items":[null,{"name":1,"state":"constructor"}],"sources":[{}]}`, "report": `{"items":[{"uptime":"all","incidents":7}]}`,
 		"endpoints": `{"items":[{"type":"endpoint","rule":7,"checks":[null,{"name":5,"state":"__proto__","weight":"x","decides":1,"stateSince":{}}],"missing":[{}],"push":5,"dependsOn":[null,{}]}]}`,
 	}
 	mux := http.NewServeMux()
@@ -60,7 +61,7 @@ func TestInvalidAnswers(t *testing.T) {
 		{"#/", `document.querySelector(".tiles")`}, {"#/wall", `document.querySelector(".tiles")`},
 		{"#/probes", `document.querySelectorAll(".space a.open[href]").length === 4`}, {"#/pods", `document.querySelectorAll(".space a.open[href]").length === 2`},
 		{"#/pod/n/q", `document.querySelector("h1").innerText === "n/q"`}, {"#/targets", `document.querySelector(".space a.open[href]")`},
-		{"#/plugins", `document.querySelector(".card")`}, {"#/events", `document.querySelector(".space a.open[href]")`},
+		{"#/certificates", `document.querySelector(".certificate")`}, {"#/plugins", `document.querySelector(".card")`}, {"#/events", `document.querySelector(".space a.open[href]")`},
 		{"#/availability", `document.querySelector(".grid.availability .space .line")`}, {"#/probe/n/p/c/liveness", `document.querySelector(".ticks details") && document.querySelector(".changes li")`},
 		{"#/probe/n/p/c/liveness?since=7d&with=n%2Fp%2Fc%2Freadiness", `document.querySelector(".percentiles tr") && document.querySelector(".compared tr")`},
 		{"#/probe/n/shop/endpoint/readiness", `document.querySelectorAll(".checks li").length === 2`},

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/certificates"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -145,6 +147,7 @@ func (p *Progress) Done() {
 func (p *Progress) Handshook(s *tls.ConnectionState, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.showLocked(certificates.ShownIn(s, err))
 	if p.at == StepTLS && err != nil && !isEnd(err) {
 		p.broken = Reason(err)
 	}
@@ -156,6 +159,31 @@ func (p *Progress) Handshook(s *tls.ConnectionState, err error) {
 		return
 	}
 	p.version, p.protocol = s.Version, s.NegotiatedProtocol
+}
+
+// maxShown is the maximum number of handshakes of an attempt that are reported.
+const maxShown = 4
+
+// showLocked records the certificates of a handshake.
+func (p *Progress) showLocked(s certificates.Shown) {
+	if len(s.Sent) == 0 || p.reported || len(p.shown) == maxShown {
+		return
+	}
+	if p.shown == nil {
+		p.shown = p.one[:0]
+	}
+	p.shown = append(p.shown, s)
+}
+
+// Report reports the certificates of the handshakes to the observer of the attempt with ctx. It must be called
+// once, in the goroutine of the attempt. Later handshakes are ignored.
+func (p *Progress) Report(ctx context.Context) {
+	p.mu.Lock()
+	p.reported = true
+	p.mu.Unlock()
+	for i := range p.shown {
+		certificates.Report(ctx, p.shown[i])
+	}
 }
 
 // failedLocked ends a phase with err, which may be nil, if it is the current one with its key.

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/daeace23/prober/internal/certificates"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
@@ -61,6 +62,9 @@ type Progress struct {
 	version   uint16        // TLS version of the last handshake
 	protocol  string        // negotiated protocol of the last handshake
 	phases    phases
+	shown     []certificates.Shown  // certificates of the handshakes
+	one       [1]certificates.Shown // saves an allocation
+	reported  bool                  // shown must not change
 }
 
 // FailedDial returns the progress of an attempt whose dial began at start and failed with err.
@@ -200,10 +204,11 @@ func (p *Progress) endDial(start time.Time, conn net.Conn, err error, next Step)
 }
 
 // Reuse begins a step on a connection to at that an earlier attempt has made. secure says whether it uses
-// TLS. Reuse returns a connection over conn that counts its bytes.
-func (p *Progress) Reuse(conn net.Conn, at Endpoint, secure bool, next Step) net.Conn {
+// TLS, and shown has its certificates. Reuse returns a connection over conn that counts its bytes.
+func (p *Progress) Reuse(conn net.Conn, at Endpoint, shown certificates.Shown, secure bool, next Step) net.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.showLocked(shown)
 	p.to, p.reused, p.secure = at, true, secure
 	p.enterLocked(next, time.Now())
 	return p.countLocked(conn)

@@ -41,17 +41,18 @@ func waitingOf(t *testing.T, out probe.Outcome) string {
 	return Detail(t, out, "waiting")
 }
 
-// Detail returns a field of the details, or "" if it is not set.
+// Detail returns a text among the details, or "" if it is not set.
 func Detail(t *testing.T, out probe.Outcome, name string) string {
 	t.Helper()
 	if out.Details == "" {
 		return ""
 	}
-	var fields map[string]string
+	var fields map[string]any
 	if err := json.Unmarshal([]byte(out.Details), &fields); err != nil {
 		t.Fatalf("details %q: %v", out.Details, err)
 	}
-	return fields[name]
+	text, _ := fields[name].(string)
+	return text
 }
 
 // WantWaiting checks that got, a result of Hang, matches pattern.

@@ -50,6 +50,7 @@ type Call struct {
 	dns       lookups
 	icmp      echoes
 	kv        draft
+	shown     shownCerts
 	outlived  bool // a goroutine may use the call after its end
 }
 
@@ -175,8 +176,9 @@ func (c *Call) idle(w waiting, wait func(ctx context.Context)) {
 	c.resume()
 }
 
-// Finish closes the connections of the call.
+// Finish closes the connections of the call, and reports the certificates of its TLS handshakes.
 func (c *Call) Finish() {
+	c.shown.report(c.ctx)
 	c.net.closeAll()
 	c.web.closeAll()
 	c.dns.net.closeAll()

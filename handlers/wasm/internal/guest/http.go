@@ -23,6 +23,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/certificates"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -274,14 +275,14 @@ func (c *Call) onTarget(u url.URL) (*url.URL, error) {
 // the first one.
 func (x *exchange) httpError(err error) error {
 	e, ok := errors.AsType[*url.Error](err)
-	switch {
-	case !ok:
+	if !ok {
 		return fmt.Errorf("http: %w", err)
-	case x.head.Redirects > 0:
-		return fmt.Errorf("http: redirect %d to %s: %w", x.head.Redirects, shownURL(e.URL), e.Err)
-	default:
-		return fmt.Errorf("http: %w", e.Err)
 	}
+	err = ended(e.Err, "without a response", "within the response headers")
+	if x.head.Redirects > 0 {
+		return fmt.Errorf("http: redirect %d to %s: %w", x.head.Redirects, shownURL(e.URL), err)
+	}
+	return fmt.Errorf("http: %w", err)
 }
 
 // maxShownURL is the greatest length of a redirect's URL in errors, in bytes.
@@ -416,7 +417,8 @@ func (x *exchange) send(req *http.Request, to egress.Endpoint, connected *time.T
 			handshake = clock.Now()
 			x.proceed(stageHandshake)
 		}
-		trace.TLSHandshakeDone = func(_ tls.ConnectionState, err error) {
+		trace.TLSHandshakeDone = func(state tls.ConnectionState, err error) {
+			x.call.shown.add(certificates.ShownIn(&state, err))
 			if x.head.TLS = x.call.host.since(handshake); err == nil {
 				x.proceed(stageHeaders)
 			}
@@ -470,9 +472,11 @@ func (x *exchange) roundTripCustom(req *http.Request, to egress.Endpoint) (*http
 	resp, err := x.call.host.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.Addrs[0])
 	x.head.FirstByte = x.call.host.since(x.sent)
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		x.call.shown.add(certificates.ShownIn(nil, err))
 		err = x.call.handshakeError(err)
 	}
 	if err == nil && resp != nil && resp.TLS != nil {
+		x.call.shown.add(certificates.ShownIn(resp.TLS, nil))
 		x.head.Peer = stateInfo(resp.TLS, cmp.Or(x.options.ServerName, to.Host), x.call.host.Clock.Now())
 	}
 	return resp, err

@@ -272,6 +272,31 @@ func (c *Call) failTraced(event probe.TraceEvent, errno abi.Errno, format string
 	return c.fail(errno, format, err)
 }
 
+// endError is the end of a connection that the peer closed too early, for people.
+type endError struct {
+	err  error // wraps io.EOF or io.ErrUnexpectedEOF
+	when string
+}
+
+func (e *endError) Error() string { return "the server closed the connection " + e.when }
+func (e *endError) Unwrap() error { return e.err }
+
+// ended returns err, with words in place of EOF: early if nothing was read, and late if a part was. It returns other
+// errors, and those of TLS, unchanged.
+func ended(err error, early, late string) error {
+	_, isTLS := errors.AsType[*tlsError](err)
+	switch {
+	case isTLS:
+		return err
+	case errors.Is(err, io.EOF):
+		return &endError{err, early}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &endError{err, late}
+	default:
+		return err
+	}
+}
+
 // errnoOf returns the number of a network error.
 func errnoOf(err error) abi.Errno {
 	if e, ok := errors.AsType[abi.Errno](err); ok {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,7 +28,10 @@ import (
 type tlsError struct{ err error }
 
 // Error returns the error with the prefix "tls: ". Some errors of crypto/tls have it already.
-func (e *tlsError) Error() string { return "tls: " + strings.TrimPrefix(e.err.Error(), "tls: ") }
+func (e *tlsError) Error() string {
+	return "tls: " + strings.TrimPrefix(ended(e.err, "within the handshake", "within the handshake").Error(), "tls: ")
+}
+
 func (e *tlsError) Unwrap() error { return e.err }
 
 func (e *tlsError) errno() abi.Errno {
@@ -188,11 +192,50 @@ func (c *Call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 		err = errors.New("the handshake returned neither a connection nor an error")
 	}
 	if err != nil {
+		c.shown.add(certificates.ShownIn(nil, err))
 		return c.handshakeError(err)
 	}
+	c.shown.addConn(secured)
 	to.Conn, to.network, to.handshake, to.serverName = secured, "tls", took, config.ServerName
 	to.secured = start.Add(took)
 	return nil
+}
+
+// shownCerts has the certificates that servers showed to a call. Goroutines of net/http add to it, too.
+type shownCerts struct {
+	mu       sync.Mutex
+	all      []certificates.Shown
+	reported bool // all must not change
+}
+
+// maxShown is the maximum number of handshakes of a call that are reported.
+const maxShown = 4
+
+func (s *shownCerts) add(one certificates.Shown) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(one.Sent) > 0 && !s.reported && len(s.all) < maxShown {
+		s.all = append(s.all, one)
+	}
+}
+
+// addConn adds the certificates of a connection whose handshake is complete.
+func (s *shownCerts) addConn(c net.Conn) {
+	if secured, ok := c.(interface{ ConnectionState() tls.ConnectionState }); ok {
+		state := secured.ConnectionState()
+		s.add(certificates.ShownIn(&state, nil))
+	}
+}
+
+// report reports the certificates to the observer of the attempt with ctx. It must be called once, in the
+// goroutine of the attempt.
+func (s *shownCerts) report(ctx context.Context) {
+	s.mu.Lock()
+	s.reported = true
+	s.mu.Unlock()
+	for i := range s.all {
+		certificates.Report(ctx, s.all[i])
+	}
 }
 
 const maxOptions = 64 << 10 // bytes of options, including a CA

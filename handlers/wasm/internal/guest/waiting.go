@@ -161,7 +161,7 @@ func (c *Call) activity() *explain.Wait {
 		d.describeRun(w, now)
 	}
 	if sum := before.sum(); sum != "" {
-		w.Saw = append(w.Saw, sum)
+		w.Own = append(w.Own, sum)
 	}
 	return w
 }
@@ -249,7 +249,7 @@ func (d *record) describeRun(w *explain.Wait, now time.Time) {
 	if computed := w.For - waited; computed > w.For/10 {
 		text += ", and computed " + explain.Round(computed).String() + " of that"
 	}
-	w.Saw = append(w.Saw, text)
+	w.Own = append(w.Own, text)
 }
 
 // sum describes the totals, or returns "" if there were no waits.
@@ -332,10 +332,13 @@ func (c *Call) Explain(out *probe.Outcome, took time.Duration) {
 	if out.Reason != probe.ReasonDeadline {
 		return
 	}
+	told := c.message != "" && len(c.message) <= maxProgress
 	if out.Details == "" {
-		out.Details = explain.Details{Waiting: c.activity().String()}.String()
+		w := c.activity()
+		w.Told = told
+		w.Describe(out)
 	}
-	if c.message != "" && len(c.message) <= maxProgress {
+	if told {
 		out.Output = fmt.Sprintf("%s; the deadline of %v has passed", c.message, cmp.Or(c.req.Spec.Timeout, took.Round(time.Millisecond)))
 	}
 }

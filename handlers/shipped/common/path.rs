@@ -1,8 +1,8 @@
 //! The rules about values in a body of JSON.
 
-use common::config::Config;
-use common::regexp::Regexp;
-use common::{shorten, Findings};
+use crate::config::Config;
+use crate::regexp::Regexp;
+use crate::{Findings, Secrets};
 use prober::{json, Result};
 
 /// One item of jsonPath.
@@ -35,7 +35,7 @@ pub fn rules(config: &Config) -> Result<Vec<PathRule>> {
 /// Adds a failure for each rule that a body breaks.
 pub fn check(findings: &mut Findings, rules: &[PathRule], body: &str) {
     for rule in rules {
-        if let Some(why) = rule.broken(body) {
+        if let Some(why) = rule.broken(body, &findings.secrets) {
             findings.fail_for("body", why);
         }
     }
@@ -43,13 +43,13 @@ pub fn check(findings: &mut Findings, rules: &[PathRule], body: &str) {
 
 impl PathRule {
     /// Returns why the body breaks the rule.
-    fn broken(&self, body: &str) -> Option<String> {
-        let value = match json::lookup(body, &dotted(&self.path)) {
+    fn broken(&self, body: &str, secrets: &Secrets) -> Option<String> {
+        let value = match find(body, &self.path) {
             Some(value) => value,
             None => return Some(format!("the body has no {}", self.path)),
         };
         let text = json::text(value);
-        let seen = shorten(&text, 80);
+        let seen = secrets.excerpt(&text);
         let number: Option<f64> = text.parse().ok();
         if let Some(want) = &self.equals {
             if !same(value, want) {
@@ -76,6 +76,11 @@ fn same(a: &str, b: &str) -> bool {
         (Ok(a), Ok(b)) => a == b,
         _ => is_text(a) == is_text(b) && json::text(a) == json::text(b),
     }
+}
+
+/// Finds the value at a path such as $.a.b[0].
+pub fn find<'a>(body: &'a str, path: &str) -> Option<&'a str> {
+    json::lookup(body, &dotted(path))
 }
 
 /// Returns $.a.b[0] as a.b.0.
