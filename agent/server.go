@@ -88,13 +88,26 @@ func (a *Agent) shares(slots int, wait time.Duration, full string) *access.Share
 	}}
 }
 
+const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
+
+// pastRoutes returns the routes that read the history.
+func (a *Agent) pastRoutes() []route {
+	slow := a.shares(maxReports, listWait, "too many reports are being read")
+	history := &reports.Server{Store: a.history, Target: a.targetOf}
+	return []route{
+		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
+		{"GET " + oneProbe + "/durations", slow.Limit(history.Durations)},
+		{"GET /api/v1/report", slow.Limit(history.Report)},
+		{"GET /api/v1/changes", slow.Limit(history.Changes)},
+	}
+}
+
 // routes returns all routes of the agent. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
 	lists := a.shares(maxLists, listWait, "too many lists are being read")
 	pushes := a.shares(maxPushes, slotWait, "too many reports are being stored")
 	byToken := pushes.Limit(a.pushes.ServeToken)
-	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
-	all := []route{
+	all := append(a.pastRoutes(), []route{
 		{"GET /{$}", page.OrElse(serveIndex)},
 		{"GET /page/{file}", page.File},
 		{"GET /docs/{file...}", page.Document},
@@ -108,6 +121,7 @@ func (a *Agent) routes() []route {
 		{"POST /api/v1/push", pushes.Limit(a.pushes.ServeLines)},
 		{"POST /api/v1/push/{name}", pushes.Limit(a.pushes.ServeName)},
 		{"GET /api/v1/endpoints", lists.Limit(a.serveEndpoints)},
+		{"GET /api/v1/slos", a.serveSLOs},
 		{"GET /api/v1/incidents", lists.Limit(a.serveIncidents)},
 		{"GET /api/v1/incidents/{id}", a.serveIncident},
 		{"POST /api/v1/incidents/{id}/notes", a.serveNote},
@@ -128,42 +142,22 @@ func (a *Agent) routes() []route {
 			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
 		}).ServeHTTP)},
 		{"GET /metrics", a.shares(maxMetrics, slotWait, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
-	}
-	all = append(all, a.pastRoutes(oneProbe)...)
+	}...)
 	for _, path := range []string{access.PushPath + "{token}", access.PushPath + "{token}/{what}"} {
 		all = append(all, route{"GET " + path, byToken}, route{"POST " + path, byToken})
 	}
-	all = append(all, a.healthRoutes()...)
-	if a.cfg.Profiling {
-		all = append(all,
-			route{"GET /debug/pprof/", pprof.Index}, route{"GET /debug/pprof/cmdline", pprof.Cmdline}, route{"GET /debug/pprof/profile", pprof.Profile},
-			route{"GET /debug/pprof/symbol", pprof.Symbol}, route{"GET /debug/pprof/trace", pprof.Trace})
-	}
-	return all
-}
-
-// healthRoutes returns the routes of the agent's own health.
-func (a *Agent) healthRoutes() (all []route) {
 	for _, path := range livePaths {
 		all = append(all, route{"GET " + path, health(path, a.live)})
 	}
 	for _, path := range readyPaths {
 		all = append(all, route{"GET " + path, health(path, a.ready)})
 	}
-	return all
-}
-
-// pastRoutes returns the routes of the history and of SLOs. oneProbe is the path of a probe.
-func (a *Agent) pastRoutes(oneProbe string) []route {
-	slow := a.shares(maxReports, listWait, "too many reports are being read")
-	history := &reports.Server{Store: a.history, Target: a.targetOf}
-	return []route{
-		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
-		{"GET " + oneProbe + "/durations", slow.Limit(history.Durations)},
-		{"GET /api/v1/report", slow.Limit(history.Report)},
-		{"GET /api/v1/changes", slow.Limit(history.Changes)},
-		{"GET /api/v1/slos", a.serveSLOs},
+	if a.cfg.Profiling {
+		all = append(all,
+			route{"GET /debug/pprof/", pprof.Index}, route{"GET /debug/pprof/cmdline", pprof.Cmdline}, route{"GET /debug/pprof/profile", pprof.Profile},
+			route{"GET /debug/pprof/symbol", pprof.Symbol}, route{"GET /debug/pprof/trace", pprof.Trace})
 	}
+	return all
 }
 
 // index is the response of /api/v1/, and of / to clients other than browsers.
