@@ -23,10 +23,38 @@ var (
 	httpcheck string
 	//go:embed icmp/icmp.wasm
 	icmp string
+	//go:embed mysql/mysql.wasm
+	mysql string
+	//go:embed postgres/postgres.wasm
+	postgres string
+	//go:embed redis/redis.wasm
+	redis string
 )
 
-// Names returns the names of all shipped plugins.
-func Names() []string { return []string{"dns", "expect", "httpcheck", "icmp"} }
+// module is the module of a plugin.
+type module struct{ name, bytes string }
+
+// modules returns the modules of all plugins, sorted by name.
+func modules() []module {
+	return []module{
+		{"dns", dns},
+		{"expect", expect},
+		{"httpcheck", httpcheck},
+		{"icmp", icmp},
+		{"mysql", mysql},
+		{"postgres", postgres},
+		{"redis", redis},
+	}
+}
+
+// Names returns the names of all shipped plugins, sorted.
+func Names() []string {
+	var names []string
+	for _, m := range modules() {
+		names = append(names, m.name)
+	}
+	return names
+}
 
 // Path returns the path of a shipped plugin for messages. No such file exists.
 func Path(name string) string { return "built-in:" + name }
@@ -35,12 +63,8 @@ func Path(name string) string { return "built-in:" + name }
 // returns an error only if a manifest is invalid, which the tests rule out. The modules cannot be changed.
 func Plugins() ([]plugin.Found, error) {
 	var found []plugin.Found
-	for _, p := range []struct {
-		name, module string
-	}{
-		{"dns", dns}, {"expect", expect}, {"httpcheck", httpcheck}, {"icmp", icmp},
-	} {
-		path, module := Path(p.name), unsafe.Slice(unsafe.StringData(p.module), len(p.module))
+	for _, m := range modules() {
+		path, module := Path(m.name), unsafe.Slice(unsafe.StringData(m.bytes), len(m.bytes))
 		manifest, err := plugin.ReadModule(path, module)
 		if err != nil {
 			return nil, fmt.Errorf("shipped plugins: %w", err)
