@@ -27,6 +27,17 @@ type conversation struct {
 // conversations has one conversation of each plugin that speaks a protocol of its own.
 var conversations = []conversation{
 	{
+		plugin: "ldap", config: `{}`,
+		sends: []string{
+			"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00",
+			"\x30\x09\x02\x01\x02\x64\x04\x04\x00\x30\x00" + "\x30\x0c\x02\x01\x02\x65\x07\x0a\x01\x00\x04\x00\x04\x00",
+		},
+	},
+	{
+		plugin: "mqtt", config: `{"message":{"topic":"status","contains":"online"}}`,
+		sends: []string{"\x20\x02\x00\x00", "\x90\x03\x00\x01\x00\x31\x0e\x00\x06statusonline", "\xd0\x00"},
+	},
+	{
 		plugin: "mysql", config: `{"username":"probe","password":"open sesame","query":"SELECT 1","value":{"equals":1}}`, greets: true,
 		sends: []string{
 			packet(0, "\x0a10.11.6-MariaDB\x00\x07\x00\x00\x00abcdefgh\x00\xff\xf7\x2d\x02\x00\xff\x81\x15"+strings.Repeat("\x00", 10)+"ijklmnopqrst\x00mysql_native_password\x00"),
@@ -45,6 +56,10 @@ var conversations = []conversation{
 	{
 		plugin: "redis", config: `{"password":"open sesame","role":"replica","lag":{"fail":"1m"}}`,
 		sends: []string{"+OK\r\n", "+PONG\r\n", "$65\r\nrole:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:2\r\n\r\n"},
+	},
+	{
+		plugin: "smtp", config: `{"extensions":["SIZE"]}`, greets: true, optional: len("221 bye\r\n"),
+		sends: []string{"220-mail\r\n220 ready\r\n", "250-mail\r\n250 SIZE 1000\r\n", "221 bye\r\n"},
 	},
 }
 

@@ -23,12 +23,18 @@ var (
 	httpcheck string
 	//go:embed icmp/icmp.wasm
 	icmp string
+	//go:embed ldap/ldap.wasm
+	ldap string
+	//go:embed mqtt/mqtt.wasm
+	mqtt string
 	//go:embed mysql/mysql.wasm
 	mysql string
 	//go:embed postgres/postgres.wasm
 	postgres string
 	//go:embed redis/redis.wasm
 	redis string
+	//go:embed smtp/smtp.wasm
+	smtp string
 )
 
 // module is the module of a plugin.
@@ -41,9 +47,12 @@ func modules() []module {
 		{"expect", expect},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
+		{"ldap", ldap},
+		{"mqtt", mqtt},
 		{"mysql", mysql},
 		{"postgres", postgres},
 		{"redis", redis},
+		{"smtp", smtp},
 	}
 }
 

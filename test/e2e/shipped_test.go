@@ -5,6 +5,8 @@ package e2e
 import (
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -154,4 +156,122 @@ func TestShippedMySQL(t *testing.T) {
 		})
 	})
 	runShipped(t, "mysql", saying(t, "220 mail.example.com\r\n"), []shippedCase{{"another protocol", `{}`, "failure", "not MySQL"}})
+}
+
+func TestShippedMQTT(t *testing.T) {
+	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
+	folder := dataFolder(t)
+	file := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		giveAway(t, path)
+		return path
+	}
+	plain, secured := freeAddress(t), freeAddress(t)
+	_, port, _ := net.SplitHostPort(plain)
+	_, securePort, _ := net.SplitHostPort(secured)
+	passwords := file("passwords", "probe:open sesame\n")
+	run(t, unprivileged(t, "mosquitto_passwd", "-U", passwords))
+	config := file("mosquitto.conf", fmt.Sprintf("password_file %s\nacl_file %s\nlistener %s 127.0.0.1\nlistener %s 127.0.0.1\ncertfile %s\nkeyfile %s\n",
+		passwords, file("acl", "user probe\ntopic readwrite prober/#\ntopic read status/#\n"), port, securePort, cert, key))
+	listening(t, plain, unprivileged(t, "mosquitto", "-c", config))
+	trusted := `"tls":true,"tlsConfig":{"serverName":"mail.example.com","ca":` + jsonText(t, ca) + `}`
+	const login = `"username":"probe","password":"open sesame"`
+	runShipped(t, "mqtt", plain, []shippedCase{
+		{"with a password", `{` + login + `}`, "success", "connected"},
+		{"with a wrong password", `{"username":"probe","password":"guess"}`, "failure", "not authorized"},
+		{"without a login", `{}`, "failure", "not authorized"},
+		{"round trip", `{` + login + `,"roundTrip":"prober/probe"}`, "success", "came back"},
+		{"no message", `{` + login + `,"message":{"topic":"status/cellar"}}`, "failure", `no message of "status/cellar"`},
+	})
+	runShipped(t, "mqtt", secured, []shippedCase{
+		{"over TLS", `{` + login + `,` + trusted + `,"roundTrip":"prober/probe"}`, "success", "came back"},
+		{"certificate of an unknown authority", `{` + login + `,"tls":true}`, "failure", "certificate"},
+	})
+	run(t, unprivileged(t, "mosquitto_pub", "-h", "127.0.0.1", "-p", port, "-u", "probe", "-P", "open sesame", "-t", "prober/status", "-m", "online", "-r"))
+	runShipped(t, "mqtt", plain, []shippedCase{
+		{"retained message", `{` + login + `,"message":{"topic":"prober/+","contains":"online"}}`, "success", `has "online"`},
+		{"retained message with another text", `{` + login + `,"message":{"topic":"prober/status","contains":"offline"}}`, "failure", `the last one was "online"`},
+	})
+	runShipped(t, "mqtt", saying(t, "220 mail.example.com\r\n"), []shippedCase{{"another protocol", `{}`, "failure", "not MQTT"}})
+}
+
+// ldif has the configuration and the entries of a directory.
+const ldif = `dn: dc=example,dc=com
+objectClass: dcObject
+objectClass: organization
+o: example
+dc: example
+
+dn: cn=ann,dc=example,dc=com
+objectClass: person
+cn: ann
+sn: Ann
+`
+
+func TestShippedLDAP(t *testing.T) {
+	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
+	folder := dataFolder(t)
+	file := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		giveAway(t, path)
+		return path
+	}
+	config := file("slapd.conf", fmt.Sprintf(`include /etc/ldap/schema/core.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+pidfile %[1]s/pid
+TLSCertificateFile %[2]s
+TLSCertificateKeyFile %[3]s
+database mdb
+maxsize 10485760
+suffix "dc=example,dc=com"
+rootdn "cn=probe,dc=example,dc=com"
+rootpw "open sesame"
+directory %[1]s
+access to dn.base="cn=ann,dc=example,dc=com" by users read by * none
+access to * by * read
+`, folder, cert, key))
+	run(t, unprivileged(t, "slapadd", "-f", config, "-l", file("entries.ldif", ldif)))
+	plain, secured := freeAddress(t), freeAddress(t)
+	listening(t, plain, unprivileged(t, "slapd", "-d", "0", "-f", config, "-h", "ldap://"+plain+" ldaps://"+secured))
+	tlsConfig := `"tlsConfig":{"serverName":"mail.example.com","ca":` + jsonText(t, ca) + `}`
+	const login = `"bindDN":"cn=probe,dc=example,dc=com","password":"open sesame"`
+	const ann = `"baseDN":"dc=example,dc=com","scope":"subtree","filter":"(&(objectClass=person)(cn=ann))"`
+	runShipped(t, "ldap", plain, []shippedCase{
+		{"root DSE", `{}`, "success", "the search found 1 entry"},
+		{"with a password", `{` + login + `,` + ann + `}`, "success", "the search found 1 entry"},
+		{"with a wrong password", `{"bindDN":"cn=probe,dc=example,dc=com","password":"guess"}`, "failure", "invalid credentials (49)"},
+		{"entry that others may not see", `{` + ann + `}`, "failure", "the search found no entry"},
+		{"base that does not exist", `{"baseDN":"dc=lost"}`, "failure", "(32)"},
+		{"number of entries", `{` + login + `,"baseDN":"dc=example,dc=com","scope":"subtree","entries":{"max":1}}`, "failure", "the number of entries is 2, above 1"},
+		{"StartTLS", `{` + login + `,"startTLS":true,` + tlsConfig + `}`, "success", "the search found 1 entry"},
+		{"StartTLS with a certificate of an unknown authority", `{"startTLS":true}`, "failure", "certificate"},
+	})
+	runShipped(t, "ldap", secured, []shippedCase{
+		{"ldaps", `{` + login + `,"tls":true,` + tlsConfig + `}`, "success", "the search found 1 entry"},
+		{"certificate that ends soon", `{"tls":true,"certificateAge":{"warn":"48h"},` + tlsConfig + `}`, "warning", "less than 48h"},
+	})
+	runShipped(t, "ldap", saying(t, "220 mail.example.com\r\n"), []shippedCase{{"another protocol", `{}`, "failure", "not LDAP"}})
+}
+
+func TestShippedSMTP(t *testing.T) {
+	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
+	address := freeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	listening(t, address, exec.Command("/usr/bin/python3", "testdata/smarthost.py", port, cert, key, t.TempDir()))
+	tlsConfig := `"startTLS":true,"tlsConfig":{"serverName":"mail.example.com","ca":` + jsonText(t, ca) + `}`
+	runShipped(t, "smtp", address, []shippedCase{
+		{"greeting", `{"extensions":["STARTTLS","SIZE"]}`, "success", "220 "},
+		{"missing extension", `{"extensions":["DSN"]}`, "failure", "the server does not offer DSN"},
+		{"login", `{"username":"prober","password":"s3cret",` + tlsConfig + `}`, "success", "220 "},
+		{"login with a wrong password", `{"username":"prober","password":"guess",` + tlsConfig + `}`, "failure", "the login: the server says 535"},
+		{"certificate of an unknown authority", `{"startTLS":true}`, "failure", "certificate"},
+	})
+	runShipped(t, "smtp", saying(t, "SSH-2.0-OpenSSH_9\r\n"), []shippedCase{{"another protocol", `{}`, "failure", "not SMTP"}})
 }
