@@ -17,6 +17,8 @@ import (
 var (
 	//go:embed dns/dns.wasm
 	dns string
+	//go:embed domain/domain.wasm
+	domain string
 	//go:embed expect/expect.wasm
 	expect string
 	//go:embed httpcheck/httpcheck.wasm
@@ -44,6 +46,7 @@ type module struct{ name, bytes string }
 func modules() []module {
 	return []module{
 		{"dns", dns},
+		{"domain", domain},
 		{"expect", expect},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
