@@ -17,6 +17,8 @@ import (
 var (
 	//go:embed dns/dns.wasm
 	dns string
+	//go:embed domain/domain.wasm
+	domain string
 	//go:embed expect/expect.wasm
 	expect string
 	//go:embed httpcheck/httpcheck.wasm
@@ -25,12 +27,52 @@ var (
 	icmp string
 	//go:embed journey/journey.wasm
 	journey string
+	//go:embed ldap/ldap.wasm
+	ldap string
+	//go:embed mqtt/mqtt.wasm
+	mqtt string
+	//go:embed mysql/mysql.wasm
+	mysql string
+	//go:embed postgres/postgres.wasm
+	postgres string
+	//go:embed redis/redis.wasm
+	redis string
+	//go:embed smtp/smtp.wasm
+	smtp string
 	//go:embed websocket/websocket.wasm
 	websocket string
 )
 
-// Names returns the names of all shipped plugins.
-func Names() []string { return []string{"dns", "expect", "httpcheck", "icmp", "journey", "websocket"} }
+// module is the module of a plugin.
+type module struct{ name, bytes string }
+
+// modules returns the modules of all plugins, sorted by name.
+func modules() []module {
+	return []module{
+		{"dns", dns},
+		{"domain", domain},
+		{"expect", expect},
+		{"httpcheck", httpcheck},
+		{"icmp", icmp},
+		{"journey", journey},
+		{"ldap", ldap},
+		{"mqtt", mqtt},
+		{"mysql", mysql},
+		{"postgres", postgres},
+		{"redis", redis},
+		{"smtp", smtp},
+		{"websocket", websocket},
+	}
+}
+
+// Names returns the names of all shipped plugins, sorted.
+func Names() []string {
+	var names []string
+	for _, m := range modules() {
+		names = append(names, m.name)
+	}
+	return names
+}
 
 // Path returns the path of a shipped plugin for messages. No such file exists.
 func Path(name string) string { return "built-in:" + name }
@@ -39,12 +81,8 @@ func Path(name string) string { return "built-in:" + name }
 // returns an error only if a manifest is invalid, which the tests rule out. The modules cannot be changed.
 func Plugins() ([]plugin.Found, error) {
 	var found []plugin.Found
-	for _, p := range []struct {
-		name, module string
-	}{
-		{"dns", dns}, {"expect", expect}, {"httpcheck", httpcheck}, {"icmp", icmp}, {"journey", journey}, {"websocket", websocket},
-	} {
-		path, module := Path(p.name), unsafe.Slice(unsafe.StringData(p.module), len(p.module))
+	for _, m := range modules() {
+		path, module := Path(m.name), unsafe.Slice(unsafe.StringData(m.bytes), len(m.bytes))
 		manifest, err := plugin.ReadModule(path, module)
 		if err != nil {
 			return nil, fmt.Errorf("shipped plugins: %w", err)

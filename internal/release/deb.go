@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/md5"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -82,6 +84,9 @@ func (r *release) debFiles(built []file, bom []byte, shared []file) (entries []e
 		"deploy/debian/default":         "etc/default/prober",
 		"deploy/debian/copyright":       "usr/share/doc/prober/copyright",
 		"deploy/debian/overrides":       "usr/share/lintian/overrides/prober",
+
+		"deploy/prometheus/prober.rules.yaml": "usr/share/prober/prometheus/prober.rules.yaml",
+		"deploy/prometheus/dashboard.json":    "usr/share/prober/prometheus/dashboard.json",
 	} {
 		data, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
@@ -89,6 +94,11 @@ func (r *release) debFiles(built []file, bom []byte, shared []file) (entries []e
 		}
 		entries = append(entries, entry{name: at, data: data})
 	}
+	pages, err := r.pages()
+	if err != nil {
+		return nil, err
+	}
+	entries = append(entries, pages...)
 	zipped := []file{{name: "usr/share/doc/prober/prober.cdx.json", data: bom}, {name: "usr/share/doc/prober/changelog.Debian", data: r.debChangelog()}}
 	for _, f := range shared {
 		switch dir, name := filepath.Split(f.name); {
@@ -108,6 +118,25 @@ func (r *release) debFiles(built []file, bom []byte, shared []file) (entries []e
 			return nil, err
 		}
 		entries = append(entries, entry{name: f.name + ".gz", data: data})
+	}
+	return entries, nil
+}
+
+// pages returns the documents and the pages of the shipped plugins. They keep their places in the repository, so that
+// their links to each other work.
+func (r *release) pages() (entries []entry, err error) {
+	for _, folder := range []string{"docs", "handlers/shipped"} {
+		err := fs.WalkDir(os.DirFS(r.source), folder, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || path.Ext(name) != ".md" {
+				return err
+			}
+			data, err := os.ReadFile(filepath.Join(r.source, filepath.FromSlash(name)))
+			entries = append(entries, entry{name: "usr/share/doc/prober/" + name, data: data})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return entries, nil
 }

@@ -1,4 +1,4 @@
-//! Dates of HTTP.
+//! Dates.
 
 /// Returns the seconds since 1970 of a date of HTTP in its usual form, "Mon, 02 Jan 2006 15:04:05 GMT".
 pub fn http_date(text: &str) -> Option<i64> {
@@ -16,7 +16,7 @@ pub fn http_date(text: &str) -> Option<i64> {
 }
 
 /// Returns the days from 1970 to a date of the Gregorian calendar.
-fn days(year: i64, month: i64, day: i64) -> i64 {
+pub fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let of_era = year.rem_euclid(400);

@@ -1,12 +1,15 @@
 //! What the shipped plugins share: their config, regular expressions in Go's syntax, the metrics of
 //! certificates, and requests of HTTP. Read config.rs, then regexp.rs, tls.rs and web.rs.
 
+pub mod bounds;
 pub mod config;
 pub mod conn;
 pub mod date;
 pub mod header;
 pub mod oauth2;
 pub mod path;
+pub mod peer;
+pub mod query;
 pub mod regexp;
 mod secrets;
 pub mod tls;
@@ -155,22 +158,33 @@ pub fn ip_family(config: &config::Config) -> &'static str {
 
 /// Fails or warns if a check took longer than its config allows, by the field latency.
 pub fn check_latency(findings: &mut Findings, config: &config::Config, took: std::time::Duration) -> prober::Result<()> {
-    let limits = config::Config(config.get("latency").unwrap_or("{}"));
-    match (limits.duration("warn")?, limits.duration("fail")?) {
-        (_, Some(most)) if took > most => findings.fail(format!("it took {} ms, more than {}", took.as_millis(), limits.text("fail"))),
-        (Some(most), _) if took > most => findings.warn(format!("it took {} ms, more than {}", took.as_millis(), limits.text("warn"))),
-        _ => {}
+    validate_bounds(config, "latency")?;
+    check_bound(findings, config, "latency", took, |limit| format!("it took {} ms, more than {}", took.as_millis(), limit));
+    Ok(())
+}
+
+/// Fails or warns if a duration is above the limits of a field. why returns the message.
+pub fn check_bound(findings: &mut Findings, config: &config::Config, field: &str, value: std::time::Duration, why: impl Fn(&str) -> String) {
+    let limits = config::Config(config.get(field).unwrap_or("{}"));
+    let is_above = |name: &str| matches!(limits.duration(name), Ok(Some(most)) if value > most);
+    if is_above("fail") {
+        findings.fail(why(&limits.text("fail")));
+    } else if is_above("warn") {
+        findings.warn(why(&limits.text("warn")));
     }
+}
+
+/// Checks that the fields warn and fail of a field are durations.
+pub fn validate_bounds(config: &config::Config, field: &str) -> prober::Result<()> {
+    let limits = config::Config(config.get(field).unwrap_or("{}"));
+    limits.duration("warn")?;
+    limits.duration("fail")?;
     Ok(())
 }
 
 /// Checks the fields timeout, certificateAge and latency.
 pub fn validate_limits(config: &config::Config) -> prober::Result<()> {
     config.duration("timeout")?;
-    for limits in ["certificateAge", "latency"] {
-        let limits = config::Config(config.get(limits).unwrap_or("{}"));
-        limits.duration("warn")?;
-        limits.duration("fail")?;
-    }
-    Ok(())
+    validate_bounds(config, "certificateAge")?;
+    validate_bounds(config, "latency")
 }

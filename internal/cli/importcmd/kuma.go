@@ -223,8 +223,7 @@ func (m *kumaMonitor) probe() bool {
 	case "postgres", "mysql", "mongodb", "redis":
 		return m.database(map[string]int{"postgres": 5432, "mysql": 3306, "mongodb": 27017, "redis": 6379}[m.kind])
 	case "mqtt":
-		o.none("the probe connects only", "mqttTopic", "mqttSuccessMessage", "mqttUsername", "mqttPassword", "mqttCheckType", "mqttWebsocketPath")
-		m.set(tcp(), hostPort(hostOf(host), o.integer("port", 1883)))
+		m.mqtt(host)
 	case "grpc-keyword":
 		m.p.noEqual(o.at("type"), "the monitor %s is not imported: the gRPC probe asks the health service, and no other", m.name)
 		return false
@@ -260,20 +259,6 @@ func (m *kumaMonitor) dns(name string) {
 	m.o.ignore("it is a result", "dns_last_result")
 	m.o.none("validateAnswerRrs of the plugin dns checks records", "conditions")
 	m.set(check.action(), hostPort(server, m.o.integer("port", 53)))
-}
-
-// database connects to a database, without a query.
-func (m *kumaMonitor) database(port int) bool {
-	u, err := url.Parse(m.o.text("databaseConnectionString"))
-	if err != nil || u.Hostname() == "" {
-		m.p.noEqual(m.o.at("databaseConnectionString"), "the monitor %s is not imported: it has no URL", m.name)
-		return false
-	}
-	host, number := splitHostPort(u.Host, port)
-	m.o.none("the probe connects only", "databaseQuery")
-	m.p.noEqual(m.o.at("type"), "the probe of %s connects only: examples/plugins has a plugin for %s", m.name, m.kind)
-	m.set(tcp(), hostPort(host, number))
-	return true
 }
 
 // leftovers reports fields of other types, and unknown ones.

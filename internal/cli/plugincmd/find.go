@@ -271,6 +271,7 @@ func findPlugin(name string, dirs []string) (plugin.Found, error) {
 	}
 	hint := "--plugins names a folder of plugins"
 	slices.Sort(names)
+	names = slices.Compact(names)
 	if len(dirs) > 0 {
 		hint = "known: " + strings.Join(names, ", ")
 	}

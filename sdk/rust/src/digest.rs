@@ -1,5 +1,43 @@
 //! Digests for logins, and base64. The standard library does not have them.
 
+/// Returns the MD5 digest, for protocols that still need it.
+pub fn md5(data: &[u8]) -> [u8; 16] {
+    let mut all = padded(data, 0);
+    let size = all.len();
+    all[size - 8..].reverse(); // MD5 has the low bytes of the length first
+    let mut h: [u32; 4] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476];
+    for block in all.chunks_exact(64) {
+        let mut w = [0; 16];
+        words(block, &mut w);
+        let [mut a, mut b, mut c, mut d] = h;
+        for (i, k) in MD5_ROUNDS.iter().enumerate() {
+            let (f, word) = match i / 16 {
+                0 => ((b & c) | (!b & d), i),
+                1 => ((d & b) | (!d & c), 5 * i + 1),
+                2 => (b ^ c ^ d, 3 * i + 5),
+                _ => (c ^ (b | !d), 7 * i),
+            };
+            let sum = a.wrapping_add(f).wrapping_add(*k).wrapping_add(w[word % 16].swap_bytes());
+            (a, d, c, b) = (d, c, b, b.wrapping_add(sum.rotate_left(MD5_SHIFTS[i / 16][i % 4])));
+        }
+        add(&mut h, &[a, b, c, d]);
+    }
+    bytes(&h.map(u32::swap_bytes))
+}
+
+const MD5_SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
+
+const MD5_ROUNDS: [u32; 64] = [
+    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501,
+    0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be, 0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821,
+    0xf61e2562, 0xc040b340, 0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
+    0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8, 0x676f02d9, 0x8d2a4c8a,
+    0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c, 0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70,
+    0x289b7ec6, 0xeaa127fa, 0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
+    0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92, 0xffeff47d, 0x85845dd1,
+    0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
+];
+
 /// Returns the SHA-1 digest, for protocols that still need it.
 pub fn sha1(data: &[u8]) -> [u8; 20] {
     let mut h: [u32; 5] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0];
@@ -188,6 +226,10 @@ mod tests {
     #[test]
     fn digests_are_those_of_the_standards() {
         let long = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+        assert_eq!(hex(&md5(b"")), "d41d8cd98f00b204e9800998ecf8427e"); // RFC 1321
+        assert_eq!(hex(&md5(b"message digest")), "f96b697d7cb7938d525a2f31aaf161d0");
+        let digits = b"12345678901234567890123456789012345678901234567890123456789012345678901234567890";
+        assert_eq!(hex(&md5(digits)), "57edf4a22be3c955ac49da2e2107b67a");
         assert_eq!(hex(&sha1(b"abc")), "a9993e364706816aba3e25717850c26c9cd0d89d");
         assert_eq!(hex(&sha1(long)), "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
         assert_eq!(hex(&sha256(b"")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

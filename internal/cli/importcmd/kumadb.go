@@ -1,0 +1,121 @@
+package importcmd
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// database sets the probe of a database, whose port is by default port.
+func (m *kumaMonitor) database(port int) bool {
+	o := m.o
+	u, err := url.Parse(o.text("databaseConnectionString"))
+	if err != nil || u.Hostname() == "" {
+		m.p.noEqual(o.at("databaseConnectionString"), "the monitor %s is not imported: it has no URL", m.name)
+		return false
+	}
+	host, number := splitHostPort(u.Host, port)
+	action := tcp()
+	switch m.kind {
+	case "redis":
+		o.none("the probe sends PING", "databaseQuery")
+		action = plugin("redis", m.redis(u))
+	case "postgres", "mysql":
+		action = plugin(m.kind, m.sql(u))
+	default:
+		o.none("the probe connects only", "databaseQuery")
+		m.p.noEqual(o.at("type"), "the probe of %s connects only: there is no plugin for %s", m.name, m.kind)
+	}
+	m.set(action, hostPort(host, number))
+	return true
+}
+
+// databaseLogin returns the user of a URL, and a reference to a file for the password.
+func (m *kumaMonitor) databaseLogin(u *url.URL, password string) (config fields) {
+	if user := u.User.Username(); user != "" {
+		config = config.set("username", user)
+	}
+	if own, _ := u.User.Password(); own != "" || password != "" {
+		config = config.set("password", m.p.secretReference(m.o.at("databaseConnectionString"), slug(m.name, "monitor")+"-password", "the password of the database"))
+	}
+	return config
+}
+
+func (m *kumaMonitor) redis(u *url.URL) fields {
+	config := m.databaseLogin(u, "")
+	if config.get("password") == nil {
+		config = nil // redis has no user without a password
+	}
+	if number, err := strconv.ParseUint(strings.Trim(u.Path, "/"), 10, 16); err == nil && number > 0 {
+		config = config.set("database", int(number))
+	}
+	if u.Scheme == "rediss" {
+		config = config.set("tls", true)
+		if m.o.boolean("ignoreTls", false) {
+			config = config.set("tlsConfig", fields{{"insecureSkipVerify", true}})
+		}
+	}
+	return config
+}
+
+func (m *kumaMonitor) sql(u *url.URL) fields {
+	password := ""
+	if m.kind == "mysql" {
+		password = m.o.text("radiusPassword") // the field of Uptime Kuma for the password of MySQL
+	}
+	config := m.databaseLogin(u, password)
+	query := m.o.text("databaseQuery")
+	if config.get("username") == nil && m.kind == "mysql" {
+		if query != "" {
+			m.p.noEqual(m.o.at("databaseQuery"), "a query needs a user in the URL")
+		}
+		return nil
+	}
+	if name := strings.Trim(u.Path, "/"); name != "" {
+		config = config.set("database", name)
+	}
+	switch mode := u.Query().Get("sslmode"); mode {
+	case "", "disable", "allow", "prefer":
+	case "require", "no-verify":
+		config = config.set("tls", true).set("tlsConfig", fields{{"insecureSkipVerify", true}})
+	default:
+		config = config.set("tls", true)
+	}
+	if query != "" {
+		config = config.set("query", query)
+	}
+	return config
+}
+
+// mqtt sets the probe of a broker.
+func (m *kumaMonitor) mqtt(host string) {
+	o := m.o
+	target := hostPort(hostOf(host), o.integer("port", 1883))
+	if scheme, _, _ := strings.Cut(host, "://"); scheme == "ws" || scheme == "wss" {
+		o.none("the probe connects only, and not over WebSocket", "mqttTopic", "mqttSuccessMessage", "mqttUsername", "mqttPassword", "mqttCheckType", "mqttWebsocketPath")
+		m.set(tcp(), target)
+		return
+	}
+	var config fields
+	if user := o.text("mqttUsername"); user != "" {
+		config = config.set("username", user)
+		if o.text("mqttPassword") != "" {
+			config = config.set("password", m.p.secretReference(o.at("mqttPassword"), slug(m.name, "monitor")+"-password", "the password of the broker"))
+		}
+	}
+	if strings.HasPrefix(host, "mqtts://") {
+		config = config.set("tls", true)
+	}
+	message := fields{{"topic", o.text("mqttTopic")}}
+	switch check, text := o.text("mqttCheckType"), o.text("mqttSuccessMessage"); {
+	case check != "" && check != "keyword":
+		m.p.noEqual(o.at("mqttCheckType"), "a message is not checked by %.20q", check)
+	case text != "":
+		message = message.set("contains", text)
+	}
+	if o.text("mqttTopic") != "" {
+		config = config.set("message", message)
+	}
+	o.ignore("the probe does not use it", "mqttWebsocketPath")
+	m.set(plugin("mqtt", config), target)
+}
