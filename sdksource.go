@@ -11,7 +11,7 @@ import (
 // While the module is not published, a new plugin carries a copy of the SDK that it is
 // built with.
 //
-//go:embed LICENSE probe/*.go internal/abi/*.go internal/certificates/*.go internal/clip/*.go internal/dnswire/*.go internal/suspend/*.go sdk/*.go sdk/sdkhttp/*.go
+//go:embed LICENSE probe/*.go internal/abi/*.go internal/certificates/*.go internal/clip/*.go internal/dnswire/*.go internal/handshake/*.go internal/suspend/*.go sdk/*.go sdk/sdkhttp/*.go
 //go:embed sdk/c/*.h sdk/c/*.md sdk/rust/Cargo.toml sdk/rust/*.md sdk/rust/src/*.rs
 //go:embed sdk/assemblyscript/*.ts sdk/assemblyscript/*.md sdk/assemblyscript/package.json
 //go:embed sdk/process/*.go internal/pluginpb/*.go go.mod go.sum
