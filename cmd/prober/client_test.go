@@ -127,7 +127,7 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 		{"get pods -o jsonpath={.items", 64, "", "-o jsonpath: "},
 		{"get pods -o xml", 64, "", `unknown format "xml"; known: table, wide, json, yaml, name, jsonpath=TEMPLATE`},
 		{"get plugins", 0, "", "no plugins found"},
-		{"get nothing", 64, "", "known: endpoints, events, incidents, notifications, plugins, pods, probes"},
+		{"get nothing", 64, "", "known: certificates, endpoints, events, incidents, notifications, plugins, pods, probes"},
 		{"status", 0, "# probes: # success", ""},
 		{"status -n elsewhere", 0, "# probes: # success", ""},
 		{"describe shop/db", 1, "", "no probe of shop/db"},

@@ -51,7 +51,7 @@ func TestJourneyBuysAtShop(t *testing.T) {
 		_, _ = fmt.Fprint(w, `{"state": "paid"}`)
 	})
 	target, server := serveWeb(t, false, mux.ServeHTTP)
-	h := prepare(t, load(t, "journey"), `{"steps":[
+	h := bind(t, load(t, "journey"), `{"steps":[
 		{"name":"form","url":"/login","extract":[{"name":"csrf","regexp":"value=\"([^\"]+)"}]},
 		{"name":"login","url":"/login","form":{"csrf":"${csrf}","password":"a&b=c d"},"extract":[{"name":"id","jsonPath":"$.id"},{"name":"token","jsonPath":"token"}]},
 		{"name":"order","url":"/orders/${id}","json":{"confirm":"${token}"},"jsonPath":[{"path":"state","equals":"paid"}]}
@@ -114,7 +114,7 @@ func TestHostileJourneyServers(t *testing.T) {
 		})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := again(t, prepare(t, p, c.config, c.target), c.target, patience)
+			out, err := again(t, bind(t, p, c.config, c.target), c.target, patience)
 			if err != nil || out.Result != probe.Failure || !strings.Contains(out.Output, c.want) || len(out.Output) > 1000 {
 				t.Errorf("got %s %.300q, %v; want %q", out.Result, out.Output, err, c.want)
 			}
@@ -131,7 +131,7 @@ func neverSuccess(t *testing.T, plugin, config string, texts []string, serve fun
 	t.Helper()
 	var next atomic.Value
 	target := listen(t, func(c net.Conn) { serve(c, next.Load().(string)) })
-	h := prepare(t, load(t, plugin), config, target)
+	h := bind(t, load(t, plugin), config, target)
 	for _, text := range texts {
 		next.Store(text)
 		out, err := again(t, h, target, patience)

@@ -37,8 +37,8 @@ func load(t *testing.T, name string, grants ...string) *wasm.Handler {
 	return p
 }
 
-// prepare returns the handler of a probe.
-func prepare(t *testing.T, p *wasm.Handler, config string, target probe.Target) probe.Handler {
+// bind returns the handler of a probe.
+func bind(t *testing.T, p *wasm.Handler, config string, target probe.Target) probe.Handler {
 	t.Helper()
 	h, err := p.Prepare([]byte(config), target)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestTokenIsKeptForItsLife(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &issuer{life: c.life}
 			target, _ := serveWeb(t, false, s.ServeHTTP)
-			h := prepare(t, load(t, "httpcheck", c.grants...), `{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"}}`, target)
+			h := bind(t, load(t, "httpcheck", c.grants...), `{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"}}`, target)
 			for range 3 {
 				if out, err := again(t, h, target, patience); err != nil || out.Result != probe.Success {
 					t.Fatalf("got %s %q, %v", out.Result, out.Output, err)
@@ -109,7 +109,7 @@ func TestTokenIsKeptForItsLife(t *testing.T) {
 func TestRevokedTokenIsReplaced(t *testing.T) {
 	s := &issuer{life: "3600"}
 	target, _ := serveWeb(t, false, s.ServeHTTP)
-	h := prepare(t, load(t, "httpcheck", "kv"), `{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"}}`, target)
+	h := bind(t, load(t, "httpcheck", "kv"), `{"oauth2":{"tokenUrl":"http:///token","clientId":"shop","clientSecret":"hunter22"}}`, target)
 	for i, c := range []struct {
 		revoked, issued int64
 		want            string
@@ -163,7 +163,7 @@ func TestHostileTokenEndpoints(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := listen(t, c.serve)
-			h := prepare(t, p, `{"oauth2":{"tokenUrl":"http:///token?key=`+secret+`","clientId":"shop","clientSecret":"`+secret+`"}}`, target)
+			h := bind(t, p, `{"oauth2":{"tokenUrl":"http:///token?key=`+secret+`","clientId":"shop","clientSecret":"`+secret+`"}}`, target)
 			out, err := again(t, h, target, patience)
 			if err != nil || out.Result != probe.Failure || !strings.HasPrefix(out.Output, c.want) || len(out.Output) > 500 {
 				t.Errorf("got %s %.300q, %v; want %q", out.Result, out.Output, err, c.want)

@@ -79,7 +79,7 @@ func TestWebSocketWithRealPeer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target, _ := serveWeb(t, c.secure, echo().ServeHTTP)
-			out, err := again(t, prepare(t, p, c.config, target), target, patience)
+			out, err := again(t, bind(t, p, c.config, target), target, patience)
 			if err != nil || out.Result != c.want || !strings.Contains(out.Output, c.output) {
 				t.Errorf("got %s %.300q, %v; want %s %q", out.Result, out.Output, err, c.want, c.output)
 			}
@@ -153,7 +153,7 @@ func TestWebSocketFrames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := serveFrames(t, func() string { return c.data })
-			out, err := again(t, prepare(t, p, `{"exchange":[{"expect":"hello"}]}`, target), target, patience)
+			out, err := again(t, bind(t, p, `{"exchange":[{"expect":"hello"}]}`, target), target, patience)
 			succeeds := strings.HasPrefix(c.want, ": ") || strings.HasPrefix(c.want, "connected")
 			if err != nil || (out.Result == probe.Success) != succeeds || !strings.Contains(out.Output, c.want) || len(out.Output) > 500 {
 				t.Errorf("got %s %.300q, %v; want %q", out.Result, out.Output, err, c.want)
@@ -184,7 +184,7 @@ func TestMutatedWebSocketsAreNoSuccess(t *testing.T) {
 	frames := mutated(frame(0x89, "ping") + frame(0x01, "he") + frame(0x80, "llo") + frame(0x82, strings.Repeat("x", 200)) + frame(0x88, "\x03\xe8bye"))
 	var next atomic.Value
 	target := serveFrames(t, func() string { return next.Load().(string) })
-	h := prepare(t, load(t, "websocket"), `{"exchange":[{"expect":"never"}]}`, target)
+	h := bind(t, load(t, "websocket"), `{"exchange":[{"expect":"never"}]}`, target)
 	for _, data := range frames {
 		next.Store(data)
 		out, err := again(t, h, target, patience)
