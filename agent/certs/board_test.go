@@ -323,7 +323,7 @@ func TestSpans(t *testing.T) {
 
 // TestHostileServer shows new certificates without end, in long chains, and with long texts.
 func TestHostileServer(t *testing.T) {
-	long := strings.Repeat("\x1b<b>‮", 50)
+	long := strings.Repeat("\x1b<b>\u202e", 50)
 	huge := func(c *x509.Certificate) {
 		c.Subject.CommonName, c.Subject.Organization, c.SerialNumber = long, slices.Repeat([]string{long}, 5), new(big.Int).Lsh(big.NewInt(serial), 150)
 		c.DNSNames = nil

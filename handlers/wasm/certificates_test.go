@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -30,9 +31,7 @@ func TestHostReportsCertificates(t *testing.T) {
 	type object = map[string]any
 	request := func(tls object, more object) object {
 		req := object{"url": "https:///a", "tls": tls}
-		for name, value := range more {
-			req[name] = value
-		}
+		maps.Copy(req, more)
 		return object{"req": req}
 	}
 	for _, c := range []struct {

@@ -39,7 +39,7 @@ func pushToken(p *plan, at position, name, token string) string {
 	}) {
 		what, token = "a new token of 16 to 128 letters, digits, - and _, which is in the URL /push/TOKEN,", ""
 	}
-	return p.secretFileOf(at, name+"-token", what, token)
+	return p.secretFile(at, name+"-token", what, token)
 }
 
 // alerting reads the providers.

@@ -32,7 +32,7 @@ func (g *gatus) custom(at position, name string, a *object) fields {
 		}
 		headers = append(headers, h)
 	}
-	f := fields{{"format", "template"}, {"urlFile", g.p.secretFileOf(at, name+"-url", "the URL of the webhook", url)}}
+	f := fields{{"format", "template"}, {"urlFile", g.p.secretFile(at, name+"-url", "the URL of the webhook", url)}}
 	f = g.p.hookHeaders(at, name, f, headers)
 	f = f.set("template", customTemplate(body, a.object("placeholders").object("ALERT_TRIGGERED_OR_RESOLVED")))
 	return incidents(hook(f.with("contentType", kind)))

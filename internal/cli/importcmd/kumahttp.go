@@ -79,9 +79,9 @@ func (m *kumaMonitor) login(h *httpCheck) {
 			m.p.noEqual(o.at("authMethod"), "the backup has no client certificate")
 			return
 		}
-		f := fields{{"cert", m.p.secretFileOf(o.at("tlsCert"), h.name+"-cert", "the client certificate", cert)}, {"key", m.p.secretFileOf(o.at("tlsKey"), h.name+"-key", "its key", key)}}
+		f := fields{{"cert", m.p.secretFile(o.at("tlsCert"), h.name+"-cert", "the client certificate", cert)}, {"key", m.p.secretFile(o.at("tlsKey"), h.name+"-key", "its key", key)}}
 		if o.text("tlsCa") != "" {
-			f = f.set("ca", m.p.secretFileOf(o.at("tlsCa"), h.name+"-ca", "the authorities to trust", o.text("tlsCa")))
+			f = f.set("ca", m.p.secretFile(o.at("tlsCa"), h.name+"-ca", "the authorities to trust", o.text("tlsCa")))
 		}
 		h.config = h.config.set("credentials", m.p.addCredentials(o.at("authMethod"), m.name, "httpcheck", f))
 	case "oauth2-cc":

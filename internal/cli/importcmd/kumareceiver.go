@@ -94,7 +94,7 @@ func (o *object) skip(names ...string) {
 func (k *kuma) hook(at position, c *object, name string) fields {
 	k.p.differs(at, "the body is prober's own JSON: see docs/alert/message-formats.md")
 	c.skip("httpMethod")
-	f := fields{{"format", "json"}, {"urlFile", k.p.secretFileOf(at, name+"-url", "the URL of the webhook", c.text("webhookURL"))}}
+	f := fields{{"format", "json"}, {"urlFile", k.p.secretFile(at, name+"-url", "the URL of the webhook", c.text("webhookURL"))}}
 	return hook(k.p.hookHeaders(at, name, f, kumaJSON(c, "webhookAdditionalHeaders").all()))
 }
 

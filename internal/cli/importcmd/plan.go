@@ -439,14 +439,9 @@ func (p *plan) grant(plugin string, grants ...string) {
 	}
 }
 
-// secretFile returns the path of a new file for a secret, and reports what belongs there.
-func (p *plan) secretFile(at position, name, what string) string {
-	return p.secretFileOf(at, name, what, "")
-}
-
-// secretFileOf is like secretFile, for a secret with a value that the command may write; "" if the input does not have
-// it.
-func (p *plan) secretFileOf(at position, name, what, value string) string {
+// secretFile returns the path of a new file for a secret, and reports what belongs there. value is what the command
+// may write; "" if the input does not have it.
+func (p *plan) secretFile(at position, name, what, value string) string {
 	name = p.uniqueIn(name, "secret", func(name string) bool { return p.files[name] })
 	p.files[name] = true
 	path := secretsFolder + "/" + name
@@ -467,10 +462,10 @@ func (p *plan) secretReference(at position, name, what string) string {
 	return p.secretReferenceOf(at, name, what, "")
 }
 
-// secretReferenceOf is like secretFileOf, but returns a reference.
+// secretReferenceOf is like secretFile, but returns a reference.
 func (p *plan) secretReferenceOf(at position, name, what, value string) string {
 	p.secrets["file:"+secretsFolder+"/*"] = true
-	return p.referTo("file:" + p.secretFileOf(at, name, what, value))
+	return p.referTo("file:" + p.secretFile(at, name, what, value))
 }
 
 // fileReference returns a reference to an existing file of the user.

@@ -12,7 +12,7 @@ import (
 
 // webhook returns a receiver of a format whose URL is a secret.
 func (p *plan) webhook(at position, name, format, url string) fields {
-	return hook(fields{{"format", format}, {"urlFile", p.secretFileOf(at, name+"-url", "the URL of the webhook", url)}})
+	return hook(fields{{"format", format}, {"urlFile", p.secretFile(at, name+"-url", "the URL of the webhook", url)}})
 }
 
 // hook returns the fields of a receiver with a webhook.
@@ -30,18 +30,18 @@ func (p *plan) pagerDuty(at position, name, url, key string) fields {
 	if url != "" && url != "https://events.pagerduty.com/v2/enqueue" {
 		f = p.address(at, name, f, url)
 	}
-	return incidents(hook(f.set("routingKeyFile", p.secretFileOf(at, name+"-key", "the integration key", key))))
+	return incidents(hook(f.set("routingKeyFile", p.secretFile(at, name+"-key", "the integration key", key))))
 }
 
 // opsgenie returns a receiver with a key of Opsgenie.
 func (p *plan) opsgenie(at position, name, url, key string) fields {
 	f := fields{{"format", "opsgenie"}}.with("url", url)
-	return incidents(hook(f.set("apiKeyFile", p.secretFileOf(at, name+"-key", "the API key", key))))
+	return incidents(hook(f.set("apiKeyFile", p.secretFile(at, name+"-key", "the API key", key))))
 }
 
 // telegram returns a receiver that sends to a chat of Telegram.
 func (p *plan) telegram(at position, name, chat, token string) fields {
-	return hook(fields{{"format", "telegram"}, {"botTokenFile", p.secretFileOf(at, name+"-token", "the token of the bot", token)}, {"chatID", chat}})
+	return hook(fields{{"format", "telegram"}, {"botTokenFile", p.secretFile(at, name+"-token", "the token of the bot", token)}, {"chatID", chat}})
 }
 
 // ntfy returns a receiver that sends to a topic, whose name is the only secret of many topics.
@@ -50,9 +50,9 @@ func (p *plan) ntfy(at position, name, server, topic, token string) fields {
 	if topic != "" {
 		url = strings.TrimSuffix(cmp.Or(server, "https://ntfy.sh"), "/") + "/" + topic
 	}
-	f := fields{{"format", "ntfy"}, {"urlFile", p.secretFileOf(at, name+"-url", "the URL of the topic, such as https://ntfy.sh/TOPIC,", url)}}
+	f := fields{{"format", "ntfy"}, {"urlFile", p.secretFile(at, name+"-url", "the URL of the topic, such as https://ntfy.sh/TOPIC,", url)}}
 	if token != "" {
-		f = f.set("bearerTokenFile", p.secretFileOf(at, name+"-token", "the access token", token))
+		f = f.set("bearerTokenFile", p.secretFile(at, name+"-token", "the access token", token))
 	}
 	return hook(f)
 }
@@ -60,19 +60,19 @@ func (p *plan) ntfy(at position, name, server, topic, token string) fields {
 // gotify returns a receiver that sends to a server of Gotify.
 func (p *plan) gotify(at position, name, server, token string) fields {
 	f := p.address(at, name, fields{{"format", "gotify"}}, server)
-	return hook(f.set("bearerTokenFile", p.secretFileOf(at, name+"-token", "the token of the application", token)))
+	return hook(f.set("bearerTokenFile", p.secretFile(at, name+"-token", "the token of the application", token)))
 }
 
 // matrix returns a receiver that sends to a room of Matrix.
 func (p *plan) matrix(at position, name, server, room, token string) fields {
 	f := p.address(at, name, fields{{"format", "matrix"}}, server).set("room", room)
-	return hook(f.set("bearerTokenFile", p.secretFileOf(at, name+"-token", "the access token", token)))
+	return hook(f.set("bearerTokenFile", p.secretFile(at, name+"-token", "the access token", token)))
 }
 
 // address adds the URL of a server, which is in a file if it has a secret.
 func (p *plan) address(at position, name string, f fields, url string) fields {
 	if urlHasSecret(url) || assignsSecret(url) {
-		return f.set("urlFile", p.secretFileOf(at, name+"-url", "the URL of the server", url))
+		return f.set("urlFile", p.secretFile(at, name+"-url", "the URL of the server", url))
 	}
 	return f.set("url", url)
 }
@@ -86,7 +86,7 @@ func (p *plan) hookHeaders(at position, name string, f fields, headers []pair) f
 		case !isHeader(h):
 			p.noEqual(at, "%.40q is not a header", h.key)
 		case strings.EqualFold(h.key, "Authorization") && isBearer && token != "" && f.get("bearerTokenFile") == nil:
-			f = f.set("bearerTokenFile", p.secretFileOf(at, name+"-token", "the token of the header Authorization", token))
+			f = f.set("bearerTokenFile", p.secretFile(at, name+"-token", "the token of the header Authorization", token))
 		case isSecretName(h.key) || assignsSecret(h.value) || reference().MatchString(h.value) || environment().MatchString(h.value):
 			p.noEqual(at, "the header %.40q is not imported: it may have a secret", h.key)
 		default:
@@ -142,7 +142,7 @@ func (p *plan) mail(m *mailer) fields {
 	f := fields{{"to", to}, {"from", m.from}, {"smarthost", hostPort(m.host, m.port)}}.with("tls", m.tls)
 	if m.user != "" && m.password != "" && m.tls != "none" {
 		if m.passwordFile == "" {
-			m.passwordFile = p.secretFileOf(m.at, m.name+"-password", "the password of the mail server", m.password)
+			m.passwordFile = p.secretFile(m.at, m.name+"-password", "the password of the mail server", m.password)
 		}
 		f = f.set("username", m.user).set("passwordFile", m.passwordFile)
 	} else if m.user != "" {
