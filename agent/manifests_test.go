@@ -273,7 +273,7 @@ func TestNewBadFileIsError(t *testing.T) {
 	}{
 		{"no manifests", pod("{}"), func(c *agent.Config) { c.Source = fromFiles(0) }, "no manifests given"},
 		{"unknown plugin", pod("{web: {readiness: {plugin: {name: htpp}}}}"), nil, `(did you mean "http"?)`},
-		{"place of an unknown plugin", pod("{web: {readiness: {plugin: {name: redis}}}}"), nil, `[web].readiness: unknown handler "redis"`},
+		{"place of an unknown plugin", pod("{web: {readiness: {plugin: {name: nosuch}}}}"), nil, `[web].readiness: unknown handler "nosuch"`},
 		{"unknown secret", pod("{web: {readiness: {exec: {command: [\"${env:NOPE}\"]}}}}"), func(c *agent.Config) { c.ConfigFile = allowing(t, "env:NOPE") }, "${env:NOPE}: the agent has no such variable"},
 		{"secret without an allow-list", pod("{web: {readiness: {exec: {command: [\"${file:/etc/shadow}\"]}}}}"), nil,
 			`${file:/etc/shadow}: not allowed: add "file:/etc/shadow" to secrets.allow in a prober.yaml for --config`},

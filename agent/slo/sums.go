@@ -113,7 +113,7 @@ func (s *sums) last(span time.Duration, now int64) (good, bad float64) {
 // short, else to the hour.
 func (s *sums) since(span time.Duration, now int64) time.Time {
 	at := s.hours.since(span, now)
-	if minute := s.minutes.since(span, now); !at.IsZero() && minute.Sub(at) < time.Hour {
+	if minute := s.minutes.since(span, now); !at.IsZero() && !minute.IsZero() && minute.Sub(at) < time.Hour {
 		return minute
 	}
 	return at

@@ -34,6 +34,7 @@ var source = map[string]string{
 	"internal/cli/program/program.go": "package program\n\nvar Version = \"dev\"\n",
 	"cmd/prober/main.go":              mainFile, "cmd/prober-probe/main.go": mainFile,
 	"LICENSE": "a\n", "README.md": "b\n", "CHANGELOG.md": "c\n", "handlers/shipped/LICENSES.txt": "d\n",
+	"docs/README.md": "# e\n", "docs/see/metrics.md": "# f\n", "docs/docs.go": "package docs\n", "handlers/shipped/dns/README.md": "# g\n",
 }
 
 const mainFile = `package main

@@ -348,7 +348,7 @@ func TestTemplateResultsAreLimited(t *testing.T) {
 func TestGenerateReportsFileAndLine(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown field of a probe", "modules:\n- name: m\n  probe:\n    httpGet: {}\n    perod: 1s\ntargets:\n- {name: g, module: m, static: [h]}\n- {name: f, module: m, static: [h]}\n",
-			"prober.yaml:7: modules[0].probe.perod: unknown field"},
+			"prober.yaml:7: modules[0].probe.perod: unknown field (did you mean \"period\"?)"},
 		{"no handler", "targets:\n- name: g\n  static: [h]\n  probe: {period: 1s}\n", "prober.yaml:6: targets[0].probe: is required: must specify a handler type"},
 		{"two handlers", "targets:\n- name: g\n  static: [h]\n  probe: {tcpSocket: {}, grpc: {port: 1}}\n", "prober.yaml:6: targets[0].probe.grpc: may not specify more than 1 handler type"},
 		{"named port", "targets:\n- name: g\n  static: [h]\n  probe:\n    tcpSocket:\n      port: web\n", "prober.yaml:8: targets[0].probe.tcpSocket.port: must be a number: a target has no named ports"},
