@@ -11,19 +11,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/statefile"
 )
 
 const (
 	// fileVersion changes with the meaning of a field, such as the numbers of classes.
 	fileVersion = 1
-	// maxSaved is the maximum number of parts of an incident in the file.
-	maxSaved = 1000
+	// maxSaved is the maximum number of parts of an incident in the file, and maxSavedParts of all. maxSavedText is
+	// the maximum length of a text of a part, in bytes. So the file stays below the limit of package statefile.
+	maxSaved      = 1000
+	maxSavedParts = 5000
+	maxSavedText  = 200
 	// settle is how long after its start an agent keeps the incidents of an earlier one as they are: probes need
 	// time to decide their states again.
 	settle = 30 * time.Second
 	// savePause is the minimum time between two writes of the file.
 	savePause = time.Second
+	// retrySave is the time until another write after one that has failed.
+	retrySave = 30 * time.Second
 )
 
 // content is the JSON of the file.
@@ -62,6 +68,7 @@ type file struct {
 	dirty   chan struct{}
 	mu      sync.Mutex // held while the file is written
 	written content
+	failed  bool // the last write
 }
 
 // Open makes w keep its incidents and notes in a file, and continues the incidents of an earlier agent. It must be
@@ -138,23 +145,41 @@ func (w *Watch) save() {
 	f := &w.file
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := content{Version: fileVersion}
+	c, left := content{Version: fileVersion}, maxSavedParts
 	for _, n := range w.Log().All() {
 		s := saved{Incident: *n, By: savedFeature{n.by.class, n.by.name, n.by.text, n.by.addr}, Last: n.last, Notes: w.Notes(n.ID)}
-		for _, p := range n.Parts[:min(len(n.Parts), maxSaved)] {
-			s.Parts = append(s.Parts, savedPart{p, p.present})
+		kept := min(len(n.Parts), maxSaved)
+		if !n.End.IsZero() {
+			kept = min(kept, MaxOldParts)
 		}
-		s.Incident.Parts = nil
+		kept = max(1, min(kept, left)) // an incident has a part
+		left -= kept
+		for i := range kept {
+			s.Parts = append(s.Parts, n.Parts[i].saved())
+		}
+		s.Incident.Parts, s.First = nil, n.First.saved().Part
 		c.Incidents = append(c.Incidents, s)
 	}
 	if reflect.DeepEqual(c, f.written) {
 		return
 	}
-	if err := statefile.Write(f.path, c); err != nil {
-		f.log.Warn("incidents cannot be saved: a restart of the agent would lose them", "file", f.path, "err", err)
+	err := statefile.Write(f.path, c)
+	if err == nil {
+		f.written, f.failed = c, false
 		return
 	}
-	f.written = c
+	if !f.failed {
+		f.log.Warn("incidents cannot be saved: a restart of the agent would lose them", "file", f.path, "err", err)
+	}
+	f.failed = true
+	time.AfterFunc(retrySave, w.change)
+}
+
+// saved returns the part as it is in the file.
+func (p *Part) saved() savedPart {
+	short := *p
+	short.Target, short.Cause.Text = clip.Text(p.Target, maxSavedText), clip.Text(p.Cause.Text, maxSavedText)
+	return savedPart{short, p.present}
 }
 
 const (

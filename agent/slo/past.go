@@ -92,7 +92,7 @@ func (t *Tracker) ancients() (due []ancient, labels map[string]map[string]string
 		return nil, nil
 	}
 	for _, o := range t.slos {
-		if o.from.Before(o.until) && time.Since(o.until) >= pastAfter {
+		if o.from.Before(o.until) && time.Since(o.until) >= pastAfter && !time.Now().Before(o.retryPast) {
 			due = append(due, ancient{o, o.SLO, o.from, o.until, newSums(o.Window)})
 		}
 	}
@@ -132,6 +132,7 @@ func (t *Tracker) merge(ctx context.Context, due []ancient, err error) {
 	for i := range due {
 		o := due[i].objective
 		if err != nil {
+			o.retryPast = time.Now().Add(stepEvery << min(o.failedAttempts, 8)) // each attempt reads weeks
 			if o.failedAttempts++; o.failedAttempts == pastWarned && ctx.Err() == nil {
 				t.cfg.Log.Warn("the past of an SLO cannot be read from the history", "slo", o.Name, "error", err)
 			}

@@ -54,6 +54,7 @@ type objective struct {
 	good, bad      int64     // microseconds since the objective is known
 	from, until    time.Time // the time to add from the history; equal if there is none
 	failedAttempts int       // to add it
+	retryPast      time.Time // when the next attempt may begin
 }
 
 // series is the successive probes with the same names, as in the history.

@@ -163,3 +163,37 @@ func TestMutatedResponsesAreNoSuccess(t *testing.T) {
 		after(func(c net.Conn) { _, _ = fmt.Fprint(c, text) })(c)
 	})
 }
+
+// A redirect to another origin gets no header and no body that may be a secret.
+func TestJourneyKeepsSecretsFromOtherHosts(t *testing.T) {
+	var got atomic.Pointer[http.Header]
+	_, other := serveWeb(t, false, func(_ http.ResponseWriter, r *http.Request) {
+		header := r.Header.Clone()
+		got.Store(&header)
+	})
+	target, _ := serveWeb(t, false, func(w http.ResponseWriter, r *http.Request) {
+		code := http.StatusFound
+		if r.Method == "POST" {
+			code = http.StatusTemporaryRedirect
+		}
+		http.Redirect(w, r, other.URL+"/", code)
+	})
+	p := load(t, "journey", "tcp://"+strings.TrimPrefix(other.URL, "http://"))
+	for config, reached := range map[string]bool{
+		`{"steps":[{"name":"a","url":"/","bearerToken":"hunter2222","headers":{"X-Api-Key":"hunter2222","Accept":"text/plain"}}]}`: true,
+		`{"steps":[{"name":"a","url":"/","form":{"password":"hunter2222"}}]}`:                                                      false,
+	} {
+		got.Store(nil)
+		out, err := again(t, bind(t, p, config, target), target, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := got.Load()
+		if (header != nil) != reached || reached && out.Result != probe.Success || !reached && !strings.Contains(out.Output, "the body is not sent to another host after a redirect") {
+			t.Errorf("%s: %s %q, reached: %v", config, out.Result, out.Output, header != nil)
+		}
+		if header != nil && (strings.Contains(fmt.Sprint(*header), "hunter") || header.Get("Accept") != "text/plain") {
+			t.Errorf("the other host got %v", *header)
+		}
+	}
+}

@@ -355,3 +355,31 @@ func TestHTTPTriesEveryAddress(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+// A redirect to another port gets no credentials; one to the same origin does.
+func TestRedirectsKeepCredentials(t *testing.T) {
+	var got http.Header
+	other, _ := web(t, (*httptest.Server).Start, "")
+	own, target := web(t, (*httptest.Server).Start, "")
+	keep := func(inner http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got = r.Header.Clone()
+			inner.ServeHTTP(w, r)
+		})
+	}
+	other.Config.Handler, own.Config.Handler = keep(other.Config.Handler), keep(own.Config.Handler)
+	for to, want := range map[string]string{own.URL + "/end": "Basic c2VjcmV0", other.URL + "/end": ""} {
+		p := loadAs(t, host, "http", asking("http", plugin.Request{Capability: "http", Allow: []string{"http://*:*"}}, plugin.Request{Capability: "net"}),
+			grants(t, "tcp://"+other.Listener.Addr().String())...)
+		b := bind(t, p, request(t, map[string]any{
+			"url": own.URL + "/away?to=" + url.QueryEscape(to), "redirects": 3,
+			"headers": map[string]string{"Authorization": "Basic c2VjcmV0", "Cookie": "a=b", "X-Kept": "yes"},
+		}, true), target)
+		if out, err := attempt(t, b, probe.Request{Target: target}, 5*time.Second); err != nil || out.Result != probe.Success {
+			t.Fatalf("%s: %+v, %v", to, out, err)
+		}
+		if got.Get("Authorization") != want || (got.Get("Cookie") == "") != (want == "") || got.Get("X-Kept") != "yes" {
+			t.Errorf("%s got %v", to, got)
+		}
+	}
+}

@@ -25,7 +25,7 @@ func roundUp(d time.Duration) time.Duration {
 			return ms * time.Millisecond
 		}
 	}
-	return d.Round(time.Minute)
+	return (d + time.Minute - 1).Truncate(time.Minute)
 }
 
 // slowest returns a duration that at most the given share of the attempts exceeds. A point has only the

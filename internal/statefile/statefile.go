@@ -37,11 +37,14 @@ func Read(path string, version int, to any) error {
 }
 
 // Write replaces a file. content has the version in a field "version". Only the user of the agent can read the
-// file.
+// file. Write leaves the file as it is if [Read] would refuse the new one.
 func Write(path string, content any) error {
 	text, err := json.Marshal(content)
 	if err != nil {
 		return err
+	}
+	if len(text) > maxSize {
+		return fmt.Errorf("the state has %d bytes, and at most %d can be read again", len(text), maxSize)
 	}
 	return regular.ReplaceBytes(path, 0o600, text)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -31,10 +33,18 @@ func newNamespaces(from cache.ListerWatcher, s *Source) *namespaces {
 	if from == nil || len(s.cfg.Policy.NamespaceLabels) == 0 {
 		return n
 	}
-	n.informer = cache.NewSharedIndexInformer(from, &v1.Namespace{}, 0, nil)
+	api := cache.ToListerWatcherWithContext(from)
+	n.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return noted(ctx, n, func() (runtime.Object, error) { return api.ListWithContext(ctx, o) })
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return noted(ctx, n, func() (watch.Interface, error) { return api.WatchWithContext(ctx, o) })
+		},
+	}, &v1.Namespace{}, 0, nil)
 	// The calls fail only for a running informer.
 	_ = n.informer.SetTransform(n.trim)
-	_ = n.informer.SetWatchErrorHandlerWithContext(n.failed)
+	_ = n.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // noted has logged it
 	_, _ = n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { n.set(o.(*v1.Namespace)) },
 		UpdateFunc: func(_, next any) { n.set(next.(*v1.Namespace)) },
@@ -68,7 +78,6 @@ func (n *namespaces) trim(object any) (any, error) {
 // set stores the labels of a namespace, and queues its pods if they have changed.
 func (n *namespaces) set(namespace *v1.Namespace) {
 	n.mu.Lock()
-	n.err = nil
 	changed := !maps.Equal(n.labels[namespace.Name], namespace.Labels)
 	if n.labels[namespace.Name] = namespace.Labels; len(namespace.Labels) == 0 {
 		delete(n.labels, namespace.Name)
@@ -90,19 +99,21 @@ func (s *Source) applyNamespace(name string) {
 	}
 }
 
-// failed is called by the informer after a failed request. The labels that are known stay.
-func (n *namespaces) failed(ctx context.Context, _ *cache.Reflector, err error) {
+// noted makes a request, and records whether it fails. The labels that are known stay then.
+func noted[T any](ctx context.Context, n *namespaces, request func() (T, error)) (T, error) {
+	answer, err := request()
 	if ctx.Err() != nil {
-		return
+		return answer, err
 	}
-	err = outbound.Failure(ctx, err)
+	why := outbound.Failure(ctx, err)
 	n.mu.Lock()
-	first := n.err == nil
-	n.err = err
+	first := n.err == nil && why != nil
+	n.err = why
 	n.mu.Unlock()
 	if first {
-		n.source.log.Warn("namespaces cannot be watched; pods keep the labels of their namespaces that are known", "error", err.Error())
+		n.source.log.Warn("namespaces cannot be watched; pods keep the labels of their namespaces that are known", "error", why.Error())
 	}
+	return answer, err
 }
 
 // trouble returns the error of the last request.
@@ -115,7 +126,7 @@ func (n *namespaces) trouble() error {
 // run watches until ctx ends.
 func (n *namespaces) run(ctx context.Context) {
 	if n.informer != nil {
-		n.informer.RunWithContext(klog.NewContext(ctx, logr.Discard())) // failed logs
+		n.informer.RunWithContext(klog.NewContext(ctx, logr.Discard())) // noted logs
 	}
 }
 

@@ -62,8 +62,8 @@ impl PathRule {
         match (number, self.min, self.max) {
             (None, None, None) => None,
             (None, _, _) if self.min.is_some() || self.max.is_some() => Some(format!("{} is {:?}, which is not a number", self.path, seen)),
-            (Some(n), Some(min), _) if n < min => Some(format!("{} is {}, below {}", self.path, n, min)),
-            (Some(n), _, Some(max)) if n > max => Some(format!("{} is {}, above {}", self.path, n, max)),
+            (Some(n), Some(min), _) if !(n >= min) => Some(format!("{} is {}, below {}", self.path, n, min)),
+            (Some(n), _, Some(max)) if !(n <= max) => Some(format!("{} is {}, above {}", self.path, n, max)),
             _ => None,
         }
     }

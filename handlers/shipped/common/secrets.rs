@@ -1,6 +1,8 @@
 //! Secrets that a plugin gets while it runs, such as tokens. The host does not know them.
 
-use crate::shorten;
+use prober::json;
+
+use crate::{shorten, web};
 
 /// The shortest text that is hidden, in bytes. Shorter ones are parts of many words.
 const MIN_SECRET: usize = 8;
@@ -13,8 +15,15 @@ const MAX_EXCERPT: usize = 80;
 pub struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// Adds a secret. One below eight bytes is not hidden.
+    /// Adds a secret, also as it is written in URLs and in JSON. One below eight bytes is not hidden.
     pub fn add(&mut self, secret: &str) {
+        let quoted = json::quote(secret);
+        for form in [secret, &web::escape(secret), &quoted[1..quoted.len() - 1]] {
+            self.add_form(form);
+        }
+    }
+
+    fn add_form(&mut self, secret: &str) {
         if secret.len() >= MIN_SECRET && !self.0.iter().any(|s| s == secret) {
             self.0.push(secret.into());
             self.0.sort_by_key(|s| std::cmp::Reverse(s.len()));

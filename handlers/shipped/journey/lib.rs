@@ -183,6 +183,7 @@ impl Journey<'_> {
         };
         let status = arrival.response.status();
         self.findings.labelled("journey_step_status_code", "", f64::from(status), &[("step", &step.label)]);
+        self.hide(step, found, arrival.response.head(), "");
         step.rules.check_status(found, status, &arrival.after());
         if found.passed() {
             step.rules.check_headers(found, arrival.response.head());
@@ -192,6 +193,7 @@ impl Journey<'_> {
         let body = step.rules.read_body(found, &mut arrival.response, keep);
         prober::progress("");
         let text = lossy(&body.data);
+        self.hide(step, found, arrival.response.head(), &text);
         if found.passed() && step.rules.body() {
             step.rules.check_body(found, &text);
         }
@@ -208,6 +210,13 @@ impl Journey<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Hides what a step extracts, before a rule that fails shows a part of the response.
+    fn hide(&self, step: &Step, found: &mut Findings, head: &str, body: &str) {
+        for value in step.extracts.iter().filter_map(|e| self.value(e, head, body).ok()) {
+            found.secrets.add(&value);
+        }
     }
 
     /// Sends a request and follows redirects, with the cookies of the journey.
@@ -239,7 +248,7 @@ impl Journey<'_> {
             if same && arrival.url.authority.is_empty() {
                 url.authority.clear(); // the target may be a unix socket
             }
-            redirect(&mut r, arrival.response.status(), same);
+            redirect(&mut r, arrival.response.status(), same).map_err(|e| format!("{}{}", e, web::shown_url(&url.to_string())))?;
             redirects += 1;
         }
     }
@@ -273,8 +282,14 @@ impl Journey<'_> {
         let whole = reference.starts_with("${") && reference.find('}') == Some(reference.len() - 1);
         let encode = if whole { str::to_owned } else { web::escape };
         let reference = variables::expand(&reference, &self.variables, encode).map_err(unset)?;
-        let url = self.base.join(&reference).filter(|u| u.scheme == "http" || u.scheme == "https");
-        url.map(|url| (r, url)).ok_or_else(|| "it is not a URL of HTTP".into())
+        let url = self.base.join(&reference).filter(|u| u.scheme == "http" || u.scheme == "https").ok_or("it is not a URL of HTTP")?;
+        if whole && url.on_target(self.request).origin() != self.base.on_target(self.request).origin() {
+            without_secrets(&mut r); // a response has chosen the host
+            if !r.body.is_empty() {
+                return Err("the body is not sent to a host that a response names".into());
+            }
+        }
+        Ok((r, url))
     }
 
     /// Returns the value that a step extracts from a response, or why there is none.
@@ -322,19 +337,29 @@ fn after(url: &Url, redirects: usize) -> String {
     }
 }
 
-/// Changes a request to that of a redirect, as browsers do. Credentials stay with their origin.
-fn redirect(r: &mut http::Request, status: u16, same_origin: bool) {
+/// Changes a request to that of a redirect, as browsers do. Whatever may be a secret stays with its origin. It returns
+/// an error if the body does not.
+fn redirect(r: &mut http::Request, status: u16, same_origin: bool) -> std::result::Result<(), &'static str> {
     let keeps_body = matches!(status, 307 | 308) || r.method == "GET" || r.method == "HEAD";
     if !keeps_body {
         r.method = "GET".into();
         r.body.clear();
         remove_header(r, "Content-Type");
     }
-    if !same_origin {
-        for name in ["Authorization", "Host"] {
-            remove_header(r, name);
-        }
+    if same_origin {
+        return Ok(());
     }
+    without_secrets(r);
+    if r.body.is_empty() {
+        return Ok(());
+    }
+    Err("the body is not sent to another host after a redirect: ")
+}
+
+/// Removes headers that may have secrets.
+fn without_secrets(r: &mut http::Request) {
+    let harmless = ["user-agent", "accept", "accept-language", "content-type"];
+    r.headers.retain(|(name, _)| harmless.contains(&name.to_ascii_lowercase().as_str()));
 }
 
 fn header(r: &http::Request, name: &str) -> String {

@@ -17,9 +17,11 @@ prober::plugin!(probe, validate);
 const PROTOCOL: Protocol = Protocol { name: "PostgreSQL", tls_first: false };
 
 /// Selects whether the server is a standby, and its lag in seconds, which is 0 if everything is replayed. A standby
-/// that has replayed nothing since its start is behind since then.
+/// that has replayed nothing since its start is behind since then. The last column is whether a standby has received
+/// from its primary, and does not any more: what it lacks is not known then.
 const REPLICATION: &str = "SELECT pg_is_in_recovery(), CASE WHEN pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS DISTINCT FROM pg_last_wal_replay_lsn() \
-    THEN extract(epoch FROM now() - coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) ELSE 0 END";
+    THEN extract(epoch FROM now() - coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) ELSE 0 END, \
+    pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_stat_wal_receiver)";
 
 /// The fields that need a login.
 const NEED_LOGIN: [&str; 3] = ["query", "role", "lag"];
@@ -64,7 +66,7 @@ fn talk(peer: &mut Peer) -> Result<String> {
 
 fn credentials(config: &Config, secure: bool) -> Credentials {
     let or_postgres = |name: &str| Some(config.text(name)).filter(|t| !t.is_empty()).unwrap_or_else(|| "postgres".into());
-    Credentials { user: or_postgres("username"), database: or_postgres("database"), password: config.text("password"), secure }
+    Credentials { user: or_postgres("username"), database: or_postgres("database"), password: config.get("password").map(|_| config.text("password")), secure }
 }
 
 /// Returns the outcome where the server asks for a password that is not set.
@@ -85,6 +87,9 @@ fn check_replication(peer: &mut Peer, said: String) -> Result<String> {
     }
     if role == "primary" {
         return Ok(said + ", a primary");
+    }
+    if value(2) == "t" {
+        return Err(Error::Refused("the standby receives nothing from its primary: the WAL receiver does not run".into()));
     }
     let lag = value(1).parse::<f64>().ok().filter(|n| (0.0..1e9).contains(n)).unwrap_or_default();
     peer.findings.metric("replication_lag_seconds", "s", lag);

@@ -12,7 +12,7 @@ const NONCE: usize = 18;
 pub struct Credentials {
     pub user: String,
     pub database: String,
-    pub password: String,
+    pub password: Option<String>, // None: not set
     /// Whether the connection has TLS.
     pub secure: bool,
 }
@@ -81,23 +81,24 @@ fn authenticate(peer: &mut Peer, c: &Credentials, body: &[u8]) -> Result<Option<
         return Ok(None);
     }
     let name = method_name(method, rest);
-    if c.password.is_empty() {
-        return Ok(Some(name));
-    }
+    let password = match &c.password {
+        Some(password) => password,
+        None => return Ok(Some(name)),
+    };
     match method {
-        3 if c.secure => send(peer, Some(b'p'), &[c.password.as_bytes(), b"\0"].concat())?,
+        3 if c.secure => send(peer, Some(b'p'), &[password.as_bytes(), b"\0"].concat())?,
         3 => return Err(Error::Refused("the server asks for the password in clear text, which needs TLS".into())),
-        5 if rest.len() == 4 => send(peer, Some(b'p'), &[hashed(c, rest).as_bytes(), b"\0"].concat())?,
-        10 if offers(rest, MECHANISM) => scram(peer, &c.password)?,
+        5 if rest.len() == 4 => send(peer, Some(b'p'), &[hashed(c, password, rest).as_bytes(), b"\0"].concat())?,
+        10 if offers(rest, MECHANISM) => scram(peer, password)?,
         _ => return Err(Error::Refused(format!("the server asks for a login by {}, which is not supported", name))),
     }
     Ok(None)
 }
 
 /// Returns the answer to a request for a password by MD5.
-fn hashed(c: &Credentials, salt: &[u8]) -> String {
+fn hashed(c: &Credentials, password: &str, salt: &[u8]) -> String {
     let hex = |data: &[u8]| -> String { md5(data).iter().map(|b| format!("{:02x}", b)).collect() };
-    let inner = hex(&[c.password.as_bytes(), c.user.as_bytes()].concat());
+    let inner = hex(&[password.as_bytes(), c.user.as_bytes()].concat());
     "md5".to_string() + &hex(&[inner.as_bytes(), salt].concat())
 }
 

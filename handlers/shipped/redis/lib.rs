@@ -49,13 +49,16 @@ fn wants_replication(config: &Config) -> bool {
 }
 
 fn log_in(peer: &mut Peer) -> Result<()> {
+    if peer.config.get("password").is_none() {
+        return Ok(());
+    }
     let (username, password) = (peer.config.text("username"), peer.config.text("password"));
     let mut words = vec!["AUTH"];
-    words.extend([username.as_str(), &password].iter().filter(|w| !w.is_empty()));
-    if words.len() > 1 {
-        command(peer, "AUTH", &words)?;
+    if !username.is_empty() {
+        words.push(&username);
     }
-    Ok(())
+    words.push(&password);
+    command(peer, "AUTH", &words).map(|_| ())
 }
 
 /// Sends a command, and returns its reply. name is its name in messages.
@@ -101,7 +104,7 @@ fn replication(peer: &mut Peer, info: &str) -> Result<String> {
     if role == "replica" {
         return replica(peer, info);
     }
-    let lags: Vec<f64> = (0..).map_while(|i: usize| lag_of(field(info, &format!("slave{}", i)))).collect();
+    let lags: Vec<f64> = (0..).map_while(|i: usize| line_of(info, i)).filter_map(lag_of).collect();
     let replicas = lags.len() as f64;
     peer.findings.metric("connected_replicas", "", replicas);
     let least = peer.config.number("minReplicas").unwrap_or_default();
@@ -135,11 +138,14 @@ fn field<'a>(info: &'a str, name: &str) -> &'a str {
     info.lines().find_map(value).unwrap_or_default().trim()
 }
 
-/// Returns the lag of a line such as "ip=10.0.0.8,port=6379,state=online,offset=1,lag=0"; None without a line.
+/// Returns the line of a replica, such as "ip=10.0.0.8,port=6379,state=online,offset=1,lag=0".
+fn line_of(info: &str, i: usize) -> Option<&str> {
+    Some(field(info, &format!("slave{}", i))).filter(|line| !line.is_empty())
+}
+
+/// Returns the lag of the line of a replica; None for one that is not online, as during a synchronization.
 fn lag_of(line: &str) -> Option<f64> {
-    if line.is_empty() {
-        return None;
-    }
+    line.split(',').find(|f| *f == "state=online")?;
     Some(line.split(',').find_map(|f| f.strip_prefix("lag=")).map_or(0.0, seconds))
 }
 

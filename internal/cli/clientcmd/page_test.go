@@ -213,7 +213,7 @@ func TestPageExportPublishesOnlyNames(t *testing.T) {
 	if n := strings.Count(page, "<section class=\"windows\""); n != 1 || strings.Count(page, "<strong>Planned") != 1 || strings.Contains(page, "39 d") {
 		t.Errorf("other windows or old incidents are in\n%s", page)
 	}
-	if got := regexp.MustCompile(`<bdi>db [0-9a-f]{4}</bdi></h3>`).FindAllString(page, -1); len(got) != 2 || got[0] == got[1] {
+	if got := regexp.MustCompile(`<bdi>db(?: \(2\))?</bdi></h3>`).FindAllString(page, -1); len(got) != 2 || got[0] == got[1] {
 		t.Errorf("the nameless targets are %q", got)
 	}
 	badge := regexp.MustCompile(`href="(badge-checkout-[0-9a-f]{16}\.svg)"`).FindStringSubmatch(page)
@@ -557,5 +557,23 @@ func TestPageExportUsage(t *testing.T) {
 		if code, stdout, stderr := prober("127.0.0.1:1", append([]string{"page", "export"}, strings.Fields(c.args)...)...); code != 64 || stdout != "" || !strings.Contains(stderr, c.stderr) {
 			t.Errorf("%s: exit code %d, %s%s", c.args, code, stdout, stderr)
 		}
+	}
+}
+
+// The cause of an incident is published if all of its probes are, since it may name any of them.
+func TestPageExportPublishesCausesOfPublicIncidents(t *testing.T) {
+	s := shop(t)
+	s.past[0].Cause, s.past[1].Cause = "hidden-cause", "public-cause" // the first one has a pod that is not selected
+	text, _ := contentOf(t, export(t, s, "--all", "--show-causes"))
+	if strings.Contains(text, "hidden-cause") || !strings.Contains(text, "public-cause") {
+		t.Errorf("the causes are wrong in\n%s", text)
+	}
+}
+
+// A pod that is named by the address of its target makes no group of that name.
+func TestPageExportByPodHidesAddresses(t *testing.T) {
+	text, names := contentOf(t, export(t, shop(t), "--all", "--group-by", "pod"))
+	if found := regexp.MustCompile(`10[.-]1[.-]2`).FindAllString(text+strings.Join(names, " "), -1); found != nil {
+		t.Errorf("%q is public", found)
 	}
 }

@@ -3,7 +3,6 @@ package clientcmd
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -120,6 +119,9 @@ func (x *pageExport) published(p *api.ProbeStatus, labels map[string]string, t *
 	of.State, of.Word, of.Since = p.Counted(), p.Word(), p.StateSince
 	if x.groupBy != "" {
 		of.Probe.Group = of.ProbeFacts.Group(x.groupBy)
+		if x.groupBy == "pod" && t != nil && !x.showTargets {
+			of.Probe.Group = t.Group // the name of its pod has the address
+		}
 	}
 	if x.showCauses {
 		of.Cause = p.Cause
@@ -132,15 +134,9 @@ func (x *pageExport) published(p *api.ProbeStatus, labels map[string]string, t *
 
 // setNames gives each probe a name of its own. The name of a target is published only if it is not its address.
 func (x *pageExport) setNames(probes []*published) {
-	nameless := make(map[string]int) // by group
-	for _, p := range probes {
-		if x.hidden(p) {
-			nameless[p.target.Group]++
-		}
-	}
 	count := make(map[string]int)
 	for _, p := range probes {
-		p.Name = x.nameOf(p, nameless)
+		p.Name = x.nameOf(p)
 		count[p.Name]++
 	}
 	used := make(map[string]bool)
@@ -167,15 +163,12 @@ func (x *pageExport) hidden(p *published) bool {
 	return p.target != nil && p.target.Name == p.target.Address && !x.showTargets
 }
 
-// nameOf returns the name of a probe. nameless has the number of targets without a name by group.
-func (x *pageExport) nameOf(p *published, nameless map[string]int) string {
+// nameOf returns the name of a probe, which others may have too.
+func (x *pageExport) nameOf(p *published) string {
 	entry := message.Probe{Container: p.Container, Kind: p.Kind, Handler: p.Handler}
 	switch {
-	case x.hidden(p) && nameless[p.target.Group] == 1:
-		return p.target.Group
 	case x.hidden(p):
-		sum := sha256.Sum256([]byte(p.target.Address)) // two bytes do not tell an address
-		return fmt.Sprintf("%s %x", p.target.Group, sum[:2])
+		return p.target.Group // targets of a group get numbers: a hash would confirm a guessed address
 	case p.target != nil:
 		return p.target.Name
 	case entry.IsTarget():
@@ -241,7 +234,7 @@ func (x *pageExport) addIncidents(ctx context.Context, c *client.Client, page *p
 			}
 			next := publicpage.Part{Name: p.Name, Since: part.Since, Until: part.Until}
 			if x.showCauses {
-				next.Cause, shown.Cause = part.Cause, n.Cause
+				next.Cause = part.Cause
 			}
 			shown.Parts = append(shown.Parts, next)
 		}
@@ -249,6 +242,9 @@ func (x *pageExport) addIncidents(ctx context.Context, c *client.Client, page *p
 			if x.showNotes {
 				shown.Notes = append(shown.Notes, publicpage.Note{Time: note.Time, Text: note.Text})
 			}
+		}
+		if x.showCauses && len(shown.Parts) == len(n.Parts) { // otherwise it may be about probes that are not public
+			shown.Cause = n.Cause
 		}
 		if len(shown.Parts) > 0 {
 			page.Incidents = append(page.Incidents, shown)

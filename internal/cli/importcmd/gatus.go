@@ -146,6 +146,8 @@ func (c *gatusCheck) readConditions() {
 			c.p.noEqual(at, "%.80q is not a condition", n.Value)
 		case environment().MatchString(n.Value):
 			c.p.noEqual(at, "a condition cannot refer to a variable")
+		case strings.Contains(n.Value, "[CONTEXT]"):
+			c.p.noEqual(at, "a condition cannot refer to the context of a suite")
 		default:
 			c.conditions = append(c.conditions, parsed)
 		}

@@ -18,8 +18,9 @@ type gatusSuite struct {
 	group  *group
 	values map[string]string // the initial context
 	base   *url.URL          // of the first step; nil before it
-	tls    fields
-	known  map[string]bool // the values that steps have stored
+	known  map[string]bool   // the values that steps have stored
+
+	insecure []position // of the steps that verify no certificate
 }
 
 // maxSteps is the maximum number of steps of a journey.
@@ -48,7 +49,14 @@ func (g *gatus) suite(o *object) {
 		e.rest()
 	}
 	if ok {
-		config := fields{{"url", "/"}, {"steps", steps}}.with("tlsConfig", s.tls)
+		config := fields{{"url", "/"}, {"steps", steps}}
+		if len(s.insecure) == len(steps) {
+			config = config.set("tlsConfig", fields{{"insecureSkipVerify", true}})
+		} else {
+			for _, at := range s.insecure {
+				g.p.noEqual(at, "certificates are verified: all steps of a journey verify them, or none")
+			}
+		}
 		s.group.probe.action = plugin("journey", config)
 		s.group.static = []string{(&url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: "/"}).String()}
 		g.p.follow("journey")
@@ -85,7 +93,7 @@ func (s *gatusSuite) step(o *object) (step fields, ok bool) {
 		step = step.set("followRedirects", false)
 	}
 	if client.boolean("insecure", false) {
-		s.tls = fields{{"insecureSkipVerify", true}}
+		s.insecure = append(s.insecure, client.at("insecure"))
 	}
 	step = step.with("timeout", client.interval("timeout", 0)).with("extract", s.extracts(o))
 	if o.boolean("always-run", false) {
@@ -111,7 +119,7 @@ func (s *gatusSuite) skip(c *gatusCheck, client *object) {
 
 // address returns the URL of a step, relative to that of the first one. false, and reported, if it has no equal.
 func (s *gatusSuite) address(o *object) (string, bool) {
-	text := s.expand(o.text("url"))
+	text := s.expand(o.at("url"), o.text("url"))
 	u, err := url.Parse(contextReference().ReplaceAllString(text, "x"))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || environment().MatchString(contextReference().ReplaceAllString(text, "x")) {
 		s.p.noEqual(o.at("url"), "the suite is not imported: the URL of a step must begin with http:// or https://, and have a host and neither a user nor a variable")
@@ -133,8 +141,16 @@ func (s *gatusSuite) address(o *object) (string, bool) {
 // contextReference matches a value in a text that was expanded.
 var contextReference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{[A-Za-z_]\w*\}`) })
 
-// expand replaces values of the context: the initial ones, and those that earlier steps have stored.
-func (s *gatusSuite) expand(text string) string {
+// expand replaces values of the context: the initial ones, and those that earlier steps have stored. It reports others.
+func (s *gatusSuite) expand(at position, text string) string {
+	text = s.expanded(text)
+	if strings.Contains(text, "[CONTEXT]") {
+		s.p.noEqual(at, "no step before it stores what it has of [CONTEXT]")
+	}
+	return text
+}
+
+func (s *gatusSuite) expanded(text string) string {
 	return contextValue().ReplaceAllStringFunc(text, func(found string) string {
 		name := strings.TrimPrefix(found, "[CONTEXT].")
 		if s.known[name] {
@@ -149,12 +165,12 @@ func (s *gatusSuite) expand(text string) string {
 
 // request adds the headers and the body of a step.
 func (s *gatusSuite) request(c *gatusCheck, step fields) fields {
-	h := &httpCheck{name: slug(s.name+"-"+c.name, "step"), body: s.expand(c.expand(c.o.at("body"), c.o.text("body"))), bodyAt: c.o.at("body")}
+	h := &httpCheck{name: slug(s.name+"-"+c.name, "step"), body: s.expand(c.o.at("body"), c.expand(c.o.at("body"), c.o.text("body"))), bodyAt: c.o.at("body")}
 	if c.o.boolean("graphql", false) {
 		s.p.noEqual(c.o.at("graphql"), "write the query as json of the step by hand")
 	}
 	for _, header := range c.o.pairs("headers") {
-		header.value = s.expand(c.expand(header.at, header.value))
+		header.value = s.expand(header.at, c.expand(header.at, header.value))
 		token, bearer := strings.CutPrefix(header.value, "Bearer ")
 		if bearer && strings.EqualFold(header.key, "Authorization") && s.p.references[token] {
 			step = step.set("bearerToken", token)

@@ -1,7 +1,9 @@
 package importcmd
 
 import (
+	"cmp"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,7 +38,7 @@ func (m *kumaMonitor) databaseLogin(u *url.URL, password string) (config fields)
 		config = config.set("username", user)
 	}
 	if own, _ := u.User.Password(); own != "" || password != "" {
-		config = config.set("password", m.p.secretReference(m.o.at("databaseConnectionString"), slug(m.name, "monitor")+"-password", "the password of the database"))
+		config = config.set("password", m.p.secretReferenceOf(m.o.at("databaseConnectionString"), slug(m.name, "monitor")+"-password", "the password of the database", cmp.Or(password, own)))
 	}
 	return config
 }
@@ -74,15 +76,29 @@ func (m *kumaMonitor) sql(u *url.URL) fields {
 	if name := strings.Trim(u.Path, "/"); name != "" {
 		config = config.set("database", name)
 	}
-	switch mode := u.Query().Get("sslmode"); mode {
-	case "", "disable", "allow", "prefer":
-	case "require", "no-verify":
+	config = m.databaseTLS(u, config)
+	if query != "" {
+		config = config.set("query", query)
+	}
+	return config
+}
+
+// databaseTLS adds what the parameters of a URL say about TLS. As in the library of Uptime Kuma, all modes but disable
+// and no-verify verify the certificate.
+func (m *kumaMonitor) databaseTLS(u *url.URL, config fields) fields {
+	parameters := u.Query()
+	mode, on := parameters.Get("sslmode"), parameters.Get("ssl")
+	switch {
+	case mode == "disable", mode == "" && !slices.Contains([]string{"true", "1"}, on):
+	case mode == "no-verify":
 		config = config.set("tls", true).set("tlsConfig", fields{{"insecureSkipVerify", true}})
 	default:
 		config = config.set("tls", true)
 	}
-	if query != "" {
-		config = config.set("query", query)
+	for _, name := range sortedKeys(parameters) {
+		if name != "sslmode" && (name != "ssl" || !slices.Contains([]string{"", "true", "1", "false", "0"}, on)) {
+			m.p.noEqual(m.o.at("databaseConnectionString"), "the parameter %.40q of the URL has no equal", name)
+		}
 	}
 	return config
 }
@@ -100,7 +116,7 @@ func (m *kumaMonitor) mqtt(host string) {
 	if user := o.text("mqttUsername"); user != "" {
 		config = config.set("username", user)
 		if o.text("mqttPassword") != "" {
-			config = config.set("password", m.p.secretReference(o.at("mqttPassword"), slug(m.name, "monitor")+"-password", "the password of the broker"))
+			config = config.set("password", m.p.secretReferenceOf(o.at("mqttPassword"), slug(m.name, "monitor")+"-password", "the password of the broker", o.text("mqttPassword")))
 		}
 	}
 	if strings.HasPrefix(host, "mqtts://") {

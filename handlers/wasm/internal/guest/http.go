@@ -131,12 +131,16 @@ func (a *answer) Close() error {
 	return nil
 }
 
-// webPlace returns rawURL for messages, with the target's host if it has none.
+// webPlace returns rawURL for messages, with the target's host if it has none. It leaves out the query, which can
+// have tokens that the host does not know, and the user.
 func (c *Call) webPlace(rawURL string) string {
 	if u, err := webURL(rawURL); err == nil {
+		shown := u
 		if at, err := c.onTarget(u); err == nil {
-			rawURL = at.String()
+			shown = *at
 		}
+		shown.RawQuery, shown.ForceQuery, shown.User, shown.Fragment, shown.RawFragment = "", false, nil, "", ""
+		rawURL = shown.String()
 		if t := c.req.Target; t.Unix != "" && u.Host == "" {
 			rawURL += " on unix:" + t.Unix
 		}
@@ -233,9 +237,10 @@ func (c *Call) newExchange(r *abi.HTTPRequest) (*exchange, error) {
 	return x, nil
 }
 
-// redirect returns a CheckRedirect function that follows up to wanted redirects.
+// redirect returns a CheckRedirect function that follows up to wanted redirects. Credentials are not sent to another
+// host name or port, and not without TLS where it was used: net/http sends them to subdomains and other ports too.
 func (x *exchange) redirect(wanted int) func(*http.Request, []*http.Request) error {
-	return func(_ *http.Request, via []*http.Request) error {
+	return func(next *http.Request, via []*http.Request) error {
 		c := x.call
 		if maxBytes := c.plugin.Limits.Redirects; len(via) > min(wanted, maxBytes) {
 			if wanted > maxBytes {
@@ -244,8 +249,26 @@ func (x *exchange) redirect(wanted int) func(*http.Request, []*http.Request) err
 			return http.ErrUseLastResponse
 		}
 		x.head.Redirects = len(via)
+		for _, before := range via {
+			if !keepsCredentials(before.URL, next.URL) {
+				next.Header.Del("Authorization")
+				next.Header.Del("Cookie")
+			}
+		}
 		return nil
 	}
+}
+
+// keepsCredentials reports whether a request may have the credentials of another one: it has the same origin, or the
+// same host with TLS on the usual port.
+func keepsCredentials(from, to *url.URL) bool {
+	port := func(u *url.URL) string {
+		return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
+		return false
+	}
+	return from.Scheme == to.Scheme && port(from) == port(to) || to.Scheme == "https" && port(from) == "80" && port(to) == "443"
 }
 
 // webURL parses a URL.
