@@ -208,12 +208,18 @@ func TestAnswerOfAnotherAddressIsIgnoredAndNamed(t *testing.T) {
 		}
 		return out, explain.Read(out.Details).Awaited
 	}
-	for attempt := range 3 {
+	var saw []string
+	named := func() bool {
+		return len(saw) > 1 && strings.HasSuffix(saw[len(saw)-1], "; ignored: datagrams from "+other)
+	}
+	for len(saw) < 2 || runtime.GOOS == "linux" && !named() && len(saw) < 10 { // a busy host may end an attempt before it reads
 		out, awaited := ask()
-		named := strings.HasSuffix(awaited.Saw, "; ignored: datagrams from "+other)
-		if out.Reason != probe.ReasonDeadline || named != (attempt > 0 && runtime.GOOS == "linux") {
-			t.Errorf("attempt %d: got %s %q, which waits for %+v", attempt, out.Result, out.Output, awaited)
+		if saw = append(saw, awaited.Saw); out.Reason != probe.ReasonDeadline {
+			t.Errorf("attempt %d: got %s %q, which waits for %+v", len(saw), out.Result, out.Output, awaited)
 		}
+	}
+	if named() != (runtime.GOOS == "linux") || strings.Contains(saw[0], "ignored") {
+		t.Errorf("the attempts saw %q", saw)
 	}
 	right.Store(true)
 	if out, _ := ask(); out.Result != probe.Success {
