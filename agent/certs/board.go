@@ -50,7 +50,7 @@ func (b *Board) Observe(i worker.Info) worker.ProbeObserver {
 // is reports whether k is cert.
 func (k *known) is(cert *x509.Certificate) bool { return k.sum == sha256.Sum256(cert.Raw) }
 
-// use returns what is known of a certificate. The caller calls drop when it needs it no more.
+// use returns what is known of a certificate. The caller calls drop when it does not need it any more.
 func (b *Board) use(cert *x509.Certificate) *known {
 	d := certificates.Describe(cert)
 	b.mu.Lock()

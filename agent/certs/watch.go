@@ -205,7 +205,7 @@ func (w *watch) sightings() (all []sighting) {
 	return all
 }
 
-// span returns the time in which the certificates of the probe are valid, that of the first one to end.
+// span returns the time in which the certificates of the probe are valid: the span of the first one to end.
 func (w *watch) span() (first span, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
