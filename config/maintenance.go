@@ -62,17 +62,24 @@ func (d *decoder) maintenance(a *Agent) yamlpos.Reader {
 			m.Window = d.window(n, path, &fields)
 			a.Maintenance = append(a.Maintenance, m)
 		})
-		if len(a.Maintenance) > maxMaintenance {
-			d.Errorf(n, path, "must have at most %d items", maxMaintenance)
+		checkNames(d, n, path, a.Maintenance, maxMaintenance, func(m *Maintenance) (string, int) { return m.Name, m.Line })
+	}
+}
+
+// checkNames reports a list with more than most items, and names that are set twice. name returns the name and the line
+// of an item.
+func checkNames[T any](d *decoder, n *yamlpos.Node, path string, all []T, most int, name func(*T) (string, int)) {
+	if len(all) > most {
+		d.Errorf(n, path, "must have at most %d items", most)
+	}
+	lines := make(map[string]int)
+	for i := range all {
+		own, line := name(&all[i])
+		if first, ok := lines[own]; ok && own != "" {
+			d.ErrorAt(line, yamlpos.Item(path, i)+".name", fmt.Errorf("%q is set twice, first on line %d", own, first))
+			continue
 		}
-		lines := make(map[string]int)
-		for i, m := range a.Maintenance {
-			if first, ok := lines[m.Name]; ok && m.Name != "" {
-				d.ErrorAt(m.Line, yamlpos.Item(path, i)+".name", fmt.Errorf("%q is set twice, first on line %d", m.Name, first))
-				continue
-			}
-			lines[m.Name] = m.Line
-		}
+		lines[own] = line
 	}
 }
 

@@ -57,17 +57,7 @@ func (d *decoder) slos(a *Agent) yamlpos.Reader {
 			d.slo(n, path, &s)
 			a.SLO = append(a.SLO, s)
 		})
-		if len(a.SLO) > MaxSLOs {
-			d.Errorf(n, path, "must have at most %d items", MaxSLOs)
-		}
-		lines := make(map[string]int)
-		for i, s := range a.SLO {
-			if first, ok := lines[s.Name]; ok && s.Name != "" {
-				d.ErrorAt(s.Line, yamlpos.Item(path, i)+".name", fmt.Errorf("%q is set twice, first on line %d", s.Name, first))
-				continue
-			}
-			lines[s.Name] = s.Line
-		}
+		checkNames(d, n, path, a.SLO, MaxSLOs, func(s *SLO) (string, int) { return s.Name, s.Line })
 	}
 }
 

@@ -129,7 +129,7 @@ func TestPercentilesOfOtherProbesAndTimes(t *testing.T) {
 	})
 }
 
-// Only the last attempt of a tick counts, and what is no phase and no call does not.
+// Only the last attempt of a tick counts, and of its events only phases and calls.
 func TestPhasesOfLastAttempt(t *testing.T) {
 	s := history.New(history.Config{StateDir: t.TempDir()})
 	s.Observe(info("web", "1")).Tick(traced(time.Second, phase("connect", time.Second), phase("tls", time.Second),

@@ -3,6 +3,7 @@ package incidents
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/netip"
@@ -182,10 +183,8 @@ func (p *Part) saved() savedPart {
 	return savedPart{short, p.present}
 }
 
-const (
-	// MaxNotes is the maximum number of notes of an incident.
-	MaxNotes = 20
-)
+// MaxNotes is the maximum number of notes of an incident.
+const MaxNotes = 20
 
 // Note is what a person has written about an incident.
 type Note struct {
@@ -197,7 +196,7 @@ type Note struct {
 // Errors of [Watch.AddNote].
 var (
 	ErrMissing = errors.New("there is no such incident")
-	ErrNotes   = errors.New("the incident has 20 notes, and cannot have more")
+	ErrNotes   = fmt.Errorf("the incident has %d notes, and cannot have more", MaxNotes)
 )
 
 // AddNote adds a note to an incident.

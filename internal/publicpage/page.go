@@ -25,7 +25,7 @@ const (
 	maxFeed  = 50 // incidents in the feed
 )
 
-// Page is what is published. Its texts may have any characters.
+// Page has everything that is published. Its texts may have any characters.
 type Page struct {
 	Title    string
 	Link     Link      // in the footer; empty for none

@@ -64,7 +64,7 @@ func newRenderer(p *Page) (*renderer, error) {
 	return r, nil
 }
 
-// Write calls put with the name and the contents of each file. The names are those of [IsOurs].
+// Write calls put with the name and the contents of each file. [IsOurs] is true for the names.
 func (p *Page) Write(put func(name string, data []byte) error) error {
 	r, err := newRenderer(p)
 	if err != nil {

@@ -34,7 +34,7 @@ type fault struct {
 	cause string
 }
 
-// services has the rows by what is probed.
+// services has the rows of each service.
 var services = []struct {
 	name   string
 	faults func(*testing.T) []fault
@@ -114,7 +114,7 @@ func (a *faultAgent) start(t *testing.T, command func(string, ...string) *exec.C
 	})
 }
 
-// examplePlugins returns a folder with the example plugins, without those of the names of shipped ones.
+// examplePlugins returns a folder with the example plugins that the rows need. They win over shipped plugins of the same name.
 func examplePlugins(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

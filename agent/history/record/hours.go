@@ -80,7 +80,7 @@ func appendHours(dst []byte, hours []Hour, last int32) []byte {
 	return dst
 }
 
-// appendTracks appends the tracks of a name: their ticks and then their percentiles. Ticks are differences from those of
+// appendTracks appends the tracks of a name: their ticks and then their percentiles. Numbers of ticks are differences from
 // the whole ticks of the hour, which are differences from the previous hour.
 func appendTracks(dst []byte, hours []Hour, name string, whole []uint64) []byte {
 	tracks := make([]*Track, len(hours))
@@ -181,7 +181,7 @@ type HourOf struct {
 	Hour
 }
 
-// AppendHourOf appends an hour of a series to a payload with those of others.
+// AppendHourOf appends an hour of a series to a payload, which has the hours of others too.
 func AppendHourOf(dst []byte, h *HourOf) []byte {
 	return appendHours(binary.AppendUvarint(dst, uint64(h.ID)), []Hour{h.Hour}, 0)
 }

@@ -117,7 +117,7 @@ func (s *gatusSuite) skip(c *gatusCheck, client *object) {
 	}
 }
 
-// address returns the URL of a step, relative to that of the first one. false, and reported, if it has no equal.
+// address returns the URL of a step, relative to the URL of the first one. false, and reported, if it has no equal.
 func (s *gatusSuite) address(o *object) (string, bool) {
 	text := s.expand(o.at("url"), o.text("url"))
 	u, err := url.Parse(contextReference().ReplaceAllString(text, "x"))

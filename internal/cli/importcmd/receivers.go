@@ -223,7 +223,7 @@ type selection struct {
 	endpoints []*composite
 }
 
-// match returns entries of a field match for what is not dropped.
+// match returns entries of a field match for the groups and pushes that are not dropped.
 func (s *selection) match() (match []fields) {
 	var names []string
 	for _, g := range s.groups {
