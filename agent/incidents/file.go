@@ -107,9 +107,13 @@ func (w *Watch) Open(path string, log *slog.Logger) {
 	}
 }
 
-// Save writes the file after changes, until ctx ends.
+// Save writes the file after changes, until ctx ends, and then once more.
 func (w *Watch) Save(ctx context.Context) {
-	for w.file.path != "" {
+	if w.file.path == "" {
+		return
+	}
+	defer w.save()
+	for {
 		select {
 		case <-ctx.Done():
 			return
@@ -124,14 +128,12 @@ func (w *Watch) Save(ctx context.Context) {
 	}
 }
 
-// Close keeps the incidents, and the file, as they are: the probes of an agent that ends do not recover.
+// Close keeps the incidents as they are: the probes of an agent that ends do not recover. It does not wait for the
+// disk, since pods are stopped after it.
 func (w *Watch) Close() {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.closed = true
-	w.mu.Unlock()
-	if w.file.path != "" {
-		w.save()
-	}
 }
 
 // change requests a write of the file. It does not block.

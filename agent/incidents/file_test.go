@@ -92,6 +92,7 @@ func TestIncidentsOutliveStart(t *testing.T) {
 		first := watch(&f, file)
 		ctx, end := context.WithCancel(t.Context())
 		go first.Run(ctx)
+		go first.Save(ctx)
 		first.Wake()
 		synctest.Wait()
 		id := first.Log().All()[0].ID
@@ -107,6 +108,7 @@ func TestIncidentsOutliveStart(t *testing.T) {
 			t.Error("the incident has ended with the agent")
 		}
 		end()
+		synctest.Wait()
 		second := watch(&f, file)
 		go second.Run(t.Context())
 		second.Wake()
