@@ -116,6 +116,7 @@ var packages = map[string]struct {
 	},
 	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
 	"plugin/plugintest/internal/field":   {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/plugintest/internal/expr":    {ours: []string{"internal/yamlpos"}},
 	"plugin/plugintest/internal/cert":    {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
 	"plugin/plugintest/internal/capture": {ours: []string{"probe", "internal/certificates", "plugin/plugintest/internal/cert"}},
 	"plugin/plugintest/internal/peer": {
@@ -123,7 +124,7 @@ var packages = map[string]struct {
 	},
 	"plugin/plugintest/internal/peer/httpmatch": {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
 	"plugin/plugintest/internal/peer/socket": {
-		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
+		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/expr", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
 	},
 	"plugin/plugintest/internal/peer/web": {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},

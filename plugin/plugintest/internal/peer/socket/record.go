@@ -79,7 +79,7 @@ func script(c *capture.Summary) (steps []Step) {
 		case capture.Sent:
 			steps = append(steps, Step{Recv: recv(c, i)})
 		case capture.Received:
-			steps = append(steps, Step{Send: &Send{Data: e.Data}})
+			steps = append(steps, Step{Send: &Send{Data: &Message{data: e.Data}}})
 		case capture.Handshake:
 			if i > 0 {
 				steps = append(steps, Step{Handshake: true})
@@ -101,9 +101,9 @@ func recv(c *capture.Summary, i int) *Recv {
 		return &Recv{HTTP: &m}
 	}
 	if c.Dropped > 0 && i == len(c.Events)-1 {
-		return &Recv{Prefix: data}
+		return &Recv{Prefix: &Message{data: data}}
 	}
-	return &Recv{Exact: data}
+	return &Recv{Exact: &Message{data: data}}
 }
 
 // Redact implements [peer.Peers].
@@ -120,12 +120,13 @@ func (s *servers) Redact(text func(string) string) {
 func (s *Step) redact(text func(string) string) {
 	switch {
 	case s.Send != nil:
-		s.Send.Data = httpmatch.RedactBytes(s.Send.Data, text)
+		s.Send.Data.redact(text)
 	case s.Recv == nil:
 	case s.Recv.HTTP != nil:
 		s.Recv.HTTP.Redact(text)
 	default:
-		s.Recv.Exact, s.Recv.Prefix = httpmatch.RedactBytes(s.Recv.Exact, text), httpmatch.RedactBytes(s.Recv.Prefix, text)
+		s.Recv.Exact.redact(text)
+		s.Recv.Prefix.redact(text)
 	}
 }
 
@@ -139,7 +140,7 @@ type serverDoc struct {
 
 type stepDoc struct {
 	Recv      *recvDoc      `yaml:"recv,omitempty"`
-	Send      field.Data    `yaml:"send,omitempty"`
+	Send      *Message      `yaml:"send,omitempty"`
 	Handshake *struct{}     `yaml:"handshake,omitempty"`
 	Close     *struct{}     `yaml:"close,omitempty"`
 	Reset     *struct{}     `yaml:"reset,omitempty"`
@@ -154,9 +155,9 @@ func (d recvDoc) MarshalYAML() (any, error) {
 	case d.HTTP != nil:
 		return struct{ HTTP httpmatch.Doc }{d.HTTP.Doc()}, nil
 	case d.Exact == nil:
-		return struct{ Prefix field.Data }{d.Prefix}, nil
+		return struct{ Prefix *Message }{d.Prefix}, nil
 	default:
-		return field.Data(d.Exact).MarshalYAML()
+		return d.Exact.MarshalYAML()
 	}
 }
 
