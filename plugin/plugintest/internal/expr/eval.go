@@ -205,6 +205,8 @@ func (e *evaluation) size(n *node, at int) (size int, err error) {
 			size += one
 		}
 		return size, e.spend(n, 1)
+	case n.kind == callNode && n.call.fixed > 0:
+		return n.call.fixed, nil
 	case n.kind == callNode && n.call.size != nil:
 		sizes := make([]int, len(n.args))
 		for i, arg := range n.args {
@@ -252,6 +254,9 @@ func (t *Template) checkOrder() error {
 					return err
 				}
 			}
+			return nil
+		}
+		if size && n.kind == callNode && n.call.fixed > 0 {
 			return nil
 		}
 		onlySize := n.kind == callNode && (n.call.sizeOnly || size && n.call.size != nil)

@@ -29,8 +29,9 @@ type function struct {
 	variadic bool // the last parameter may be repeated
 	result   Type
 
-	// size returns the size of the result for the sizes of the arguments. It is nil if the size depends
-	// on the arguments themselves.
+	// fixed is the size of a result that does not depend on the arguments, or 0. size returns the size for
+	// the sizes of the arguments. Without both, the size depends on the arguments themselves.
+	fixed int
 	size  func(sizes []int) int
 	apply func(args []Value) (Value, error)
 
@@ -44,9 +45,6 @@ func (f *function) String() string { return f.usage }
 // least returns the least number of arguments.
 func (f *function) least() int { return len(f.params) - f.optional }
 
-// fixed returns the size of a result that does not depend on the arguments.
-func fixed(n int) func([]int) int { return func([]int) int { return n } }
-
 // ofBytes returns a function from bytes to bytes.
 func ofBytes(usage string, size func([]int) int, apply func(b []byte) ([]byte, error)) *function {
 	return &function{usage: usage, params: []Type{Bytes}, size: size, apply: func(args []Value) (Value, error) {
@@ -57,12 +55,14 @@ func ofBytes(usage string, size func([]int) int, apply func(b []byte) ([]byte, e
 
 // digest returns a function that hashes bytes.
 func digest(usage string, size int, sum func(b []byte) []byte) *function {
-	return ofBytes(usage, fixed(size), func(b []byte) ([]byte, error) { return sum(b), nil })
+	return &function{usage: usage, params: []Type{Bytes}, fixed: size, apply: func(args []Value) (Value, error) {
+		return Value{Bytes: sum(args[0].Bytes)}, nil
+	}}
 }
 
 // mac returns a function that computes an HMAC.
 func mac(usage string, size int, of func() hash.Hash) *function {
-	return &function{usage: usage, params: []Type{Bytes, Bytes}, size: fixed(size), apply: func(args []Value) (Value, error) {
+	return &function{usage: usage, params: []Type{Bytes, Bytes}, fixed: size, apply: func(args []Value) (Value, error) {
 		m := hmac.New(of, args[0].Bytes)
 		_, _ = m.Write(args[1].Bytes)
 		return Value{Bytes: m.Sum(nil)}, nil
@@ -74,7 +74,7 @@ const rounds = 128
 
 // stretch returns a function that computes PBKDF2.
 func stretch(usage string, size int, of func() hash.Hash) *function {
-	return &function{usage: usage, params: []Type{Bytes, Bytes, Int}, size: fixed(size), slow: true, apply: func(args []Value) (Value, error) {
+	return &function{usage: usage, params: []Type{Bytes, Bytes, Int}, fixed: size, slow: true, apply: func(args []Value) (Value, error) {
 		if args[2].Int < 1 {
 			return Value{}, fmt.Errorf("%d iterations, want at least 1", args[2].Int)
 		}
@@ -85,7 +85,7 @@ func stretch(usage string, size int, of func() hash.Hash) *function {
 
 // unsigned returns a function that encodes an integer in size bytes.
 func unsigned(usage string, size int, little bool) *function {
-	return &function{usage: usage, params: []Type{Int}, size: fixed(size), apply: func(args []Value) (Value, error) {
+	return &function{usage: usage, params: []Type{Int}, fixed: size, apply: func(args []Value) (Value, error) {
 		n := args[0].Int
 		if n < 0 || size < 8 && n>>(8*size) != 0 {
 			return Value{}, fmt.Errorf("%d does not fit %d bytes", n, size)
