@@ -91,7 +91,19 @@
 //	recv: {prefix: "GET /"}                # all that has come, if it begins so; or {prefix: {hex: …}}
 //	recv: {regex: "EHLO .*\r\n"}           # the part that matches, from the first byte on
 //	recv: {http: {method: GET, url: /x}}   # a request of HTTP/1: see match below
-//	recv: any                              # all that has come, at least one byte
+//	recv: any                              # all that has come, at least one byte; or {any: true}
+//	recv: {length: 12}                     # this number of bytes
+//	recv: {until: "\r\n"}                  # up to these bytes, and them; or {until: {hex: …}}
+//	recv: {lengthPrefix: {bytes: 4}}       # a message with its length: see docs/plugins/test-cases.md
+//
+// Beside it, `as` gives the received bytes a name; named groups of a regex are names, too. A later
+// step uses a name as ${name} in text and hex. ${…} is an expression, such as ${u16(size(rest))},
+// and let computes values from expressions. docs/plugins/test-cases.md lists the functions:
+//
+//	- recv: {hex: "0001 0000 2112a442"}
+//	- recv: {length: 12, as: id}
+//	- let: {address: {hex: "0020 0008 0001 a147 e112a643"}}
+//	- send: {hex: "0101 ${u16(size(address))} 2112a442 ${id} ${address}"}
 //
 // TLS is simulated: a handshake sends no bytes, and scripts see the plain text. A peer at tls:// has
 // a valid certificate for its host. The field tls changes this certificate. It also gives one to a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/md5"
 	"encoding/hex"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +188,18 @@ func TestScopeRefusesNames(t *testing.T) {
 	}
 	if _, typ, err := expr.Expression("size(a)", s); err != nil || typ != expr.Int || len(s.Unused()) != 0 {
 		t.Errorf("got %v, %v, unused %v", typ, err, s.Unused())
+	}
+}
+
+func TestDocumentListsEveryFunction(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/plugins/test-cases.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, usage := range expr.Usages() {
+		if !strings.Contains(string(page), "`"+usage+"`") {
+			t.Errorf("docs/plugins/test-cases.md does not list `%s`", usage)
+		}
 	}
 }
 
