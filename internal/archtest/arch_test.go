@@ -137,7 +137,7 @@ var packages = map[string]struct {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer"},
 	},
 	"plugin/plugintest/internal/testfile": {
-		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
+		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/loopback": {

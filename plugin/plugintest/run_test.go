@@ -212,6 +212,27 @@ func TestRandomBytesDependOnPositionInFile(t *testing.T) {
 	}
 }
 
+// The clock of a case with a time starts there, and those of the cases behind it do not.
+func TestSeedAndTimeFixACase(t *testing.T) {
+	t.Parallel()
+	f := load(t, `
+- {name: a, seed: 2, request: {config: {do: random}}, want: {result: success, message: a number}}
+- {name: b, request: {config: {do: random}}, want: {result: success, message: a number}}
+- {name: a again, seed: 2, request: {config: {do: random}}, want: {result: success, message: a number}}
+- {name: c, timeout: 2h, time: 2026-01-31T12:00:00Z, request: {config: {do: sleep, for: 1m}}, want: {result: success, message: "slept until 2026-01-31T12:01:00Z"}}
+- {name: d, timeout: 2h, request: {config: {do: sleep, for: 1m}}, want: {result: success, message: "slept until 2024-01-06T00:01:00Z"}}
+`)
+	results := run(t, f, plugintest.Config{CasesOnly: true}).Results
+	if results[0].Diff == results[1].Diff || results[0].Diff != results[2].Diff {
+		t.Errorf("one seed gives other bytes, or another seed the same:\n%s%s%s", results[0].Diff, results[1].Diff, results[2].Diff)
+	}
+	for _, r := range results[3:] {
+		if !r.OK() {
+			t.Errorf("%s: %s", r.Name, r.Diff)
+		}
+	}
+}
+
 func TestRunReportsFailures(t *testing.T) {
 	t.Parallel()
 	const target = ", request: {target: {host: web.internal, port: 80}}"

@@ -37,6 +37,9 @@ type Case struct {
 	Line    int
 	Timeout time.Duration
 
+	Seed *uint64   // of the random bytes of a guest; nil: the position of the case
+	Time time.Time // of a guest's clock at the start; zero: a day for each position
+
 	Kind       probe.Kind
 	Attempt    int
 	LastResult probe.Result

@@ -57,6 +57,9 @@ func TestLoadInvalidFileNamesLineAndField(t *testing.T) {
 		"a metric":          {head + "- {name: a, want: {result: success, metrics: {m: {min: x}}}}", `cases[0].want.metrics.m.min: "x" must be a number`},
 		"no default":        {"defaults: {timeout: 0s}\n" + head + "- {name: a, want: {result: success}}", "_test.yaml:1: defaults.timeout: must be above 0"},
 		"half a regex":      {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: {regex: (}}]}]}, want: {result: success}}", "recv.regex: error parsing regexp: missing closing ): `(`"},
+		"a seed":            {head + "- {name: a, seed: -1, want: {result: success}}", `_test.yaml:5: cases[0].seed: "-1" must be an integer from 0 to 18446744073709551615`},
+		"a time":            {head + "- {name: a, time: noon, want: {result: success}}", `_test.yaml:5: cases[0].time: "noon" must be a time such as 2026-01-31T12:00:00Z`},
+		"an early time":     {head + "- {name: a, time: 2023-12-31T23:59:59Z, want: {result: success}}", `_test.yaml:5: cases[0].time: must not be before 2024-01-01T00:00:00Z`},
 		"an address":        {head + "- {name: a, host: {names: {a: [b]}}, want: {result: success}}", "cases[0].host.names.a[0]: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func describe(c *capture.Summary, a *capture.Attempt) Server {
 	case len(c.Events) > 0 && c.Events[len(c.Events)-1].Kind == capture.Unreachable:
 		s.Behaviour = peer.Refuse
 	default:
-		s.Script = script(c)
+		s.Script = script(c, a.Random)
 	}
 	if c.Dropped > 0 {
 		s.note = fmt.Sprintf("%d more bytes of this connection were left out", c.Dropped)
@@ -66,9 +66,10 @@ func urlOf(c *capture.Summary, a *capture.Attempt) string {
 }
 
 // script returns the actions of the server as steps. It adds a wait where the server took longer than
-// the latency of the connection.
-func script(c *capture.Summary) (steps []Step) {
+// the latency of the connection. The plugin has read random, of which answers may have parts.
+func script(c *capture.Summary, random [][]byte) (steps []Step) {
 	last := c.Begun.Add(c.Latency)
+	found := findNonces(c, random)
 	for i, e := range c.Events {
 		took := e.At.Sub(last) - c.Latency
 		last = e.At
@@ -77,9 +78,9 @@ func script(c *capture.Summary) (steps []Step) {
 		}
 		switch e.Kind {
 		case capture.Sent:
-			steps = append(steps, Step{Recv: recv(c, i)})
+			steps = append(steps, found.receive(c, i)...)
 		case capture.Received:
-			steps = append(steps, Step{Send: &Send{Data: &Message{data: e.Data}}})
+			steps = append(steps, Step{Send: &Send{Data: &Message{data: e.Data, captured: found.sent[i]}}})
 		case capture.Handshake:
 			if i > 0 {
 				steps = append(steps, Step{Handshake: true})
@@ -154,6 +155,11 @@ func (d recvDoc) MarshalYAML() (any, error) {
 	switch {
 	case d.HTTP != nil:
 		return struct{ HTTP httpmatch.Doc }{d.HTTP.Doc()}, nil
+	case d.Length > 0:
+		return field.Flow(struct {
+			Length int
+			As     string
+		}{d.Length, d.As})
 	case d.Exact == nil:
 		return struct{ Prefix *Message }{d.Prefix}, nil
 	default:

@@ -76,8 +76,7 @@ func radius(s *session) (string, error) {
 
 // snmp gets sysUpTime.
 func snmp(s *session) (string, error) {
-	id := random(4)
-	id[0] = id[0]&0x3f | 0x40 // positive, with four bytes
+	id := append([]byte{0x40}, random(3)...) // positive, with four bytes
 	name := []byte("\x06\x08\x2b\x06\x01\x02\x01\x01\x03\x00")
 	pdu := bytes.Join([][]byte{{2, 4}, id, []byte("\x02\x01\x00\x02\x01\x00\x30\x0e\x30\x0c"), name, {5, 0}}, nil)
 	head := []byte("\x02\x01\x01\x04\x06public\xa0")

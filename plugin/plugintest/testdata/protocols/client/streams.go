@@ -99,8 +99,7 @@ func kafka(s *session) (string, error) {
 
 // ldap binds anonymously.
 func ldap(s *session) (string, error) {
-	id := random(4)
-	id[0] = id[0]&0x3f | 0x40
+	id := append([]byte{0x40}, random(3)...)
 	if err := s.send([]byte{0x30, 6 + 9, 2, 4}, id, []byte("\x60\x07\x02\x01\x03\x04\x00\x80\x00")); err != nil {
 		return "", err
 	}
@@ -166,7 +165,6 @@ func mqtt(s *session) (string, error) {
 		return "", fmt.Errorf("CONNACK %x, %v", a, err)
 	}
 	id := random(2)
-	id[0] |= 1 // 0 is no identifier
 	if err := s.send([]byte{0x82, 2 + 2 + 6 + 1}, id, []byte("\x00\x06health\x00")); err != nil {
 		return "", err
 	}
