@@ -27,6 +27,7 @@ var packages = map[string]struct {
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe", "internal/certificates"}},
 	"internal/perfdata":          {ours: []string{"probe"}},
+	"internal/rustname":          {},
 	"internal/explain":           {ours: []string{"probe", "internal/clip"}},
 	"sdk":                        {ours: []string{"probe", "internal/abi", "internal/certificates", "internal/dnswire"}},
 	"sdk/sdkhttp":                {ours: []string{"sdk"}},
@@ -98,7 +99,7 @@ var packages = map[string]struct {
 		ours: []string{
 			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/netns", "handlers/wasm/internal/binary", "handlers/wasm/internal/echo", "handlers/wasm/internal/egress",
 			"handlers/wasm/internal/memory",
-			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/certificates", "internal/clip", "internal/dnswire", "internal/explain", "internal/perfdata", "internal/outbound",
+			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/certificates", "internal/clip", "internal/dnswire", "internal/explain", "internal/perfdata", "internal/outbound", "internal/rustname",
 		},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},

@@ -273,6 +273,9 @@ func log(c *Call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
+	if name == "error" {
+		c.errorLine = string(text)
+	}
 	if !c.keepsLine(name) || c.logFull() {
 		return 0
 	}
