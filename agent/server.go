@@ -317,7 +317,7 @@ func (a *Agent) ready() []healthCheck {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source is not available, the last good version is kept: " + p.Stale})
 		}
 	}
-	return slices.Concat(checks, a.troubleChecks(), a.targetChecks(), a.stateChecks(), a.notifyChecks(), a.hostChecks())
+	return slices.Concat(checks, a.troubleChecks(), a.targetChecks(), a.stateChecks(), a.notifyChecks(), a.selectorChecks(), a.hostChecks())
 }
 
 // stateChecks returns warnings about state that could not be saved, and about the history.

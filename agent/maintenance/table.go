@@ -218,7 +218,7 @@ func (t *Table) endedLocked(e *entry) {
 
 // joinIf makes e have a probe, if e selects it.
 func (e *entry) joinIf(p *tracked) {
-	if config.MatchesAny(e.Match, factsOf(&p.info)) {
+	if config.MatchesAny(e.Match, FactsOf(&p.info)) {
 		e.probes[p] = struct{}{}
 		p.windows = append(p.windows, e)
 	}
@@ -228,7 +228,8 @@ func (p *tracked) leave(e *entry) {
 	p.windows = slices.DeleteFunc(p.windows, func(other *entry) bool { return other == e })
 }
 
-func factsOf(i *worker.Info) *config.ProbeFacts {
+// FactsOf returns what the fields match of prober.yaml compare of a probe.
+func FactsOf(i *worker.Info) *config.ProbeFacts {
 	facts := &config.ProbeFacts{Namespace: i.Namespace, Pod: i.Pod, Container: i.Container, Kind: i.Kind.String(), Handler: i.Handler}
 	if i.PodMeta != nil {
 		facts.Labels = i.PodMeta.Labels
