@@ -114,3 +114,6 @@ func Next(version string, level Level) string {
 		return fmt.Sprintf("%d.%d.%d", major, minor, patch+1)
 	}
 }
+
+// IsPrerelease reports whether a version is valid and a pre-release, such as 1.0.0-rc.1.
+func IsPrerelease(version string) bool { return semver.Prerelease(canonical(version)) != "" }
