@@ -26,6 +26,17 @@ func (l Level) String() string { return [...]string{"none", "patch", "minor", "m
 // MarshalText implements [encoding.TextMarshaler].
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (l *Level) UnmarshalText(text []byte) error {
+	for level := None; level <= Major; level++ {
+		if level.String() == string(text) {
+			*l = level
+			return nil
+		}
+	}
+	return fmt.Errorf("%.20q is not a level", text)
+}
+
 // Valid reports whether a version can be compared.
 func Valid(version string) bool { return semver.IsValid(canonical(version)) }
 

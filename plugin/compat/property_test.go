@@ -70,12 +70,16 @@ func (g generator) names() []any {
 func (g generator) keyword(s object, depth int) {
 	sub := func() any { return g.schema(depth - 1) }
 	scalar := []func(){
-		func() { s["type"] = pick[any](g, "object", "string", "integer", "number", "boolean", "array", []any{"string", "null"}, []any{"object", "integer"}) },
+		func() {
+			s["type"] = pick[any](g, "object", "string", "integer", "number", "boolean", "array", []any{"string", "null"}, []any{"object", "integer"})
+		},
 		func() { s["enum"] = []any{g.value(1), "x", 1} },
 		func() { s["const"] = g.value(1) },
 		func() { s[pick(g, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")] = g.IntN(5) - 1 },
 		func() { s["multipleOf"] = pick[any](g, 1, 2, 0.5, 4) },
-		func() { s[pick(g, "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")] = g.IntN(4) },
+		func() {
+			s[pick(g, "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")] = g.IntN(4)
+		},
 		func() { s["pattern"] = pick(g, "^x", "y$", "[0-9]") },
 		func() { s["required"] = g.names() },
 		func() { s["default"] = g.value(1) },
