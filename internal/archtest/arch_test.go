@@ -115,7 +115,8 @@ var packages = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours: []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "plugin/plugintest/internal/*", "internal/clip"},
+		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
+		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
 	"plugin/plugintest/internal/field":   {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
@@ -138,6 +139,10 @@ var packages = map[string]struct {
 	},
 	"plugin/plugintest/internal/peer/icmp": {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer"},
+	},
+	"plugin/plugintest/internal/adverse": {
+		ours:   []string{"internal/yamlpos", "plugin/plugintest/internal/field", "plugin/plugintest/internal/testfile"},
+		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/testfile": {
 		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
