@@ -367,6 +367,7 @@ var packages = map[string]struct {
 		ours:   []string{"config", "core/declared", "probe", "internal/cli", "internal/cli/command"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
+	"internal/sdkdoc":       {ours: []string{"internal/abi"}},
 	"internal/metricsdoc":   {ours: []string{"metrics", "metrics/agentmetrics"}},
 	"internal/openapidoc":   {ours: []string{"agent/api"}},
 	"internal/registrytest": {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},
