@@ -177,7 +177,7 @@ var packages = map[string]struct {
 	"internal/httpget":      {ours: []string{"probe"}},
 	"internal/netnstest":    {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "handlers/netns", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
+		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "handlers/netns", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/statefile", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
@@ -227,7 +227,7 @@ var packages = map[string]struct {
 	"internal/window":       {ours: []string{"core/endpoint"}},
 	"agent/notify/format":   {ours: []string{"config", "core/states"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "internal/statefile", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -252,7 +252,7 @@ var packages = map[string]struct {
 	"agent/hostwatch": {ours: []string{"probe", "core/worker", "internal/joined"}},
 	"agent/statelock": {ours: []string{"internal/ownership"}},
 	"agent/push": {
-		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/nearest", "internal/ownership", "internal/regular", "internal/yamlpos", "probe"},
+		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/nearest", "internal/ownership", "internal/regular", "internal/statefile", "internal/yamlpos", "probe"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
 	"agent/endpoints": {
