@@ -1,7 +1,9 @@
 package process_test
 
 import (
+	"context"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +23,7 @@ const checkScript = `#!/bin/sh
 case "$1" in
 ok) echo "DISK OK - free | /=2643MB;5948;5958;0;5968 inodes=7%"; exit 0;;
 warning) echo "nearly full"; exit 1;;
+comma) echo "slow | time=1,334s;;;0 size=2KB"; exit 0;;
 critical) echo "gone | x=1"; exit 2;;
 unknown) echo "what?"; exit 3;;
 missing) echo "no such thing" >&2; exit 127;;
@@ -119,6 +122,47 @@ func TestCheckResults(t *testing.T) {
 	}
 	if got, err := attempt(t, prepareCheck(t, c, `{"mode":"env"}`), patience); err != nil || !strings.Contains(got.Output, "LC_ALL=C") || strings.Contains(got.Output, "HOME=") {
 		t.Errorf("environment: got %v, %s", err, got.Output)
+	}
+}
+
+func TestCheckMalformedPerfdataIsToldOnce(t *testing.T) {
+	var log strings.Builder
+	found := checkOf(t, `[check_it, "{{config.mode}}"]`, checkFolder(t))
+	c, err := process.LoadCheck(process.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	want := probe.Outcome{Result: probe.Success, Output: "slow", Metrics: []probe.Metric{{Name: "size", Value: 2, Unit: "KB"}}}
+	for name, said := range map[string]int{"first": 1, "second": 2} { // each probe says it once
+		log.Reset()
+		traced := 0
+		for _, h := range []probe.Handler{prepareCheck(t, c, `{"mode":"comma"}`), prepareCheck(t, c, `{"mode":"comma"}`)}[:said] {
+			for range 3 {
+				got, err := attempt(t, probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+					req.Trace = func(e probe.TraceEvent) {
+						if e.Type == probe.TraceLog && e.Detail == `performance data is ignored: "time=1,334s;;;0" is not label=number[unit]` {
+							traced++
+						}
+					}
+					return h.Probe(ctx, req)
+				}), patience)
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("error %v, outcome (-want +got):\n%s", err, diff)
+				}
+			}
+		}
+		if n := strings.Count(log.String(), "performance data is ignored"); n != said || traced != said {
+			t.Errorf("%s: logged %d times, traced %d times, want %d: %s", name, n, traced, said, log.String())
+		}
+	}
+	strict, err := process.LoadCheck(process.Config{Strict: true, Logger: slog.New(slog.DiscardHandler)}, found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer strict.Close()
+	if _, err := attempt(t, prepareCheck(t, strict, `{"mode":"comma"}`), patience); probe.ReasonOf(err) != probe.ReasonProtocol {
+		t.Errorf("strict: got %v", err)
 	}
 }
 

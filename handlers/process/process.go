@@ -35,8 +35,8 @@ type Config struct {
 	Version string
 	// Env is the complete environment of processes, in the form "NAME=value". Nil means an empty one.
 	Env []string
-	// Strict makes unknown fields in a result an error with the reason "protocol", for tests of
-	// plugins. Otherwise they are ignored.
+	// Strict makes malformed performance data and unknown fields in a result an error with the reason
+	// "protocol", for tests of plugins. Otherwise they are ignored.
 	Strict bool
 	// StartTimeout is how long a process may take from its start until it has sent its
 	// description. 0 means 5 s.
