@@ -233,7 +233,7 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	mark := fmt.Sprintf("%s%d.", c.mark, c.runs.Add(1))
 	r, err := runCommand(ctx, &c.command, args, slices.Concat(c.env, env, []string{mark}), stdin, c.limits.Stdio)
 	if err != nil {
-		return probe.Outcome{}, startError(err)
+		return probe.Outcome{}, startError(c.command.launch.explain(c.command.path, err))
 	}
 	if r.killed || r.held {
 		c.strays.sweep(mark)
@@ -249,6 +249,9 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	traceRun(req, args, r, time.Since(start))
 	return c.outcome(r, req, &b.told)
 }
+
+// noOutput is the message of a check that printed none, although the convention requires it.
+const noOutput = "the command printed no message"
 
 // outcome returns the outcome of a run that has ended. told is the probe's, see [attempt.WarnOfPerfdata]. It redacts secrets before it cuts texts, because
 // it would not find the rest of a cut secret.
@@ -281,6 +284,9 @@ func (c *Check) outcome(r *result, req *probe.Request, told *atomic.Bool) (probe
 			reason = probe.ReasonTrap
 		}
 		return probe.Outcome{}, &probe.Error{Reason: reason, Err: errors.New(strings.TrimSuffix(r.state+": "+first, ": "))}
+	}
+	if text == "" && c.manifest.ExitCodes != plugin.ExecCodes {
+		text = noOutput
 	}
 	out := probe.Outcome{Result: verdict, Output: text, Metrics: read.Metrics}
 	if verdict == probe.Failure {

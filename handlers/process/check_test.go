@@ -1,11 +1,13 @@
 package process_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -28,6 +30,7 @@ critical) echo "gone | x=1"; exit 2;;
 unknown) echo "what?"; exit 3;;
 missing) echo "no such thing" >&2; exit 127;;
 killed) kill -9 $$;;
+silent) exit 2;;
 quiet) echo "only here" >&2; exit 2;;
 args) shift; for a; do printf '<%s>' "$a"; done; exit 0;;
 env) env; exit 0;;
@@ -101,6 +104,7 @@ func TestCheckResults(t *testing.T) {
 		"warning":  {Result: probe.Warning, Output: "nearly full"},
 		"critical": {Result: probe.Failure, Output: "gone", Reason: probe.ReasonExecExit, Metrics: []probe.Metric{{Name: "x", Value: 1}}},
 		"unknown":  {Result: probe.Unknown, Output: "what?"},
+		"silent":   {Result: probe.Failure, Output: "the command printed no message", Reason: probe.ReasonExecExit},
 		"quiet":    {Result: probe.Failure, Output: "only here", Reason: probe.ReasonExecExit},
 	} {
 		got, err := attempt(t, prepareCheck(t, c, `{"mode":"`+mode+`"}`), patience)
@@ -163,6 +167,45 @@ func TestCheckMalformedPerfdataIsToldOnce(t *testing.T) {
 	defer strict.Close()
 	if _, err := attempt(t, prepareCheck(t, strict, `{"mode":"comma"}`), patience); probe.ReasonOf(err) != probe.ReasonProtocol {
 		t.Errorf("strict: got %v", err)
+	}
+}
+
+func TestStartNamesWhatIsMissing(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems have other formats of programs")
+	}
+	elf, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := bytes.Clone(elf)
+	foreign[18], foreign[19] = 0xf3, 0 // RISC-V
+	for name, tc := range map[string]struct{ code, want string }{
+		"interpreter":          {"#!/usr/bin/python4\nprint(1)\n", "its interpreter /usr/bin/python4, which the first line names, does not exist"},
+		"with an argument":     {"#! /opt/none/perl -w\n", "its interpreter /opt/none/perl, which the first line names, does not exist"},
+		"no line end":          {"#!/opt/none/sh", "its interpreter /opt/none/sh, which the first line names, does not exist"},
+		"carriage return":      {"#!/bin/sh\r\necho OK\r\n", "its first line ends with a carriage return"},
+		"no first line":        {"echo OK\n", "it is neither a program for this system nor a script, which begins with #!"},
+		"empty":                {"", "it is neither a program for this system nor a script"},
+		"of another processor": {string(foreign), "it is a program for another processor or system"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := checkFolder(t)
+			if err := os.WriteFile(filepath.Join(dir, "check_bad"), []byte(tc.code), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			c := loadCheck(t, `[check_bad]`, dir)
+			_, err := attempt(t, prepareCheck(t, c, `{}`), patience)
+			if want := `plugin "it": ` + filepath.Join(dir, "check_bad") + " cannot be started: " + tc.want; err == nil || !strings.HasPrefix(err.Error(), want) || probe.ReasonOf(err) != probe.ReasonInstantiate {
+				t.Errorf("check: got %v, want %s", err, want)
+			}
+			f := found()
+			f.Module, f.Path, f.Digest = []byte(tc.code), "bin/prober-plugin-tester", ""
+			h, err := process.Load(t.Context(), unhurried(process.Config{}), f)
+			if want := `plugin "tester": bin/prober-plugin-tester cannot be started: ` + tc.want; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("process: got %v, %v, want %s", h, err, want)
+			}
+		})
 	}
 }
 

@@ -78,7 +78,7 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		return nil, err
 	}
 	h := &Handler{
-		cfg: cfg, manifest: found.Manifest, limits: plugin.Resolve(found.Manifest.Limits, found.Limits),
+		cfg: cfg, manifest: found.Manifest, limits: plugin.Resolve(found.Manifest.Limits, found.Limits), path: found.Path, launch: launchOf(found.Module),
 		about: attempt.Plugin{Manifest: found.Manifest, Digest: digest, HostVersion: cfg.Version},
 	}
 	h.gate.limit, h.gate.hits = h.limits.Instances, &h.hits
