@@ -6,6 +6,7 @@
 package wasmfile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,12 +33,22 @@ func (s Section) end(module []byte) int {
 
 // Sections splits a module into its sections. It does not read their bodies.
 func Sections(module []byte) ([]Section, error) {
-	if len(module) < len(moduleHeader) || string(module[:len(moduleHeader)]) != string(moduleHeader) {
+	if IsComponent(module) {
+		return nil, errComponent
+	}
+	return sectionsAfter(moduleHeader, module)
+}
+
+var errComponent = errors.New("a component of WASI 0.2, not a WebAssembly module of version 1: `prober plugin embed` takes the module out of it")
+
+// sectionsAfter splits a module or a component, which begins with header, into its sections.
+func sectionsAfter(header, module []byte) ([]Section, error) {
+	if !bytes.HasPrefix(module, header) {
 		return nil, errors.New("not a WebAssembly module of version 1")
 	}
 	var sections []Section
 	module = module[:len(module):len(module)]
-	for pos := len(moduleHeader); pos < len(module); {
+	for pos := len(header); pos < len(module); {
 		if len(sections) == maxSections {
 			return nil, fmt.Errorf("more than %d sections", maxSections)
 		}
