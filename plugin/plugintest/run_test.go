@@ -147,7 +147,7 @@ func run(t *testing.T, f *plugintest.File, cfg plugintest.Config) *plugintest.Re
 
 func TestRunPassesTestdata(t *testing.T) {
 	t.Parallel()
-	for path, checks := range map[string]int{"testdata/good_test.yaml": 5, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0, "testdata/icmp_test.yaml": 0} {
+	for path, checks := range map[string]int{"testdata/good_test.yaml": 6, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0, "testdata/icmp_test.yaml": 0} {
 		f, err := plugintest.Load(path)
 		if err != nil {
 			t.Fatal(err)

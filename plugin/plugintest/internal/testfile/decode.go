@@ -35,18 +35,15 @@ func parse(path string, data []byte) (*File, error) {
 }
 
 func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
-	timeout := defaultTimeout
-	var grants []plugin.Grant
+	defaults := newCase()
 	var module string
 	var cases *yamlpos.Node
 	r.Mapping(n, "", yamlpos.Fields{
 		"apiVersion": r.Constant(plugin.APIVersion),
 		"kind":       r.Constant("PluginTest"),
 		"plugin":     r.String(&module),
-		"defaults": func(n *yamlpos.Node, path string) {
-			r.Mapping(n, path, yamlpos.Fields{"timeout": r.PositiveDuration(&timeout), "grants": readGrants(r, &grants)})
-		},
-		"cases": func(n *yamlpos.Node, _ string) { cases = n },
+		"defaults":   readDefaults(r, defaults),
+		"cases":      func(n *yamlpos.Node, _ string) { cases = n },
 	}, "apiVersion", "kind", "plugin", "cases")
 	f.Plugin = module
 	if !filepath.IsAbs(module) {
@@ -58,7 +55,7 @@ func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
 	names := make(map[string]int)
 	r.Items(cases, "cases", func(n *yamlpos.Node, path string) {
 		c := newCase()
-		c.Line, c.Timeout, c.Grants = n.Line, timeout, grants
+		c.Line, c.Timeout, c.Grants, c.Accepts = n.Line, defaults.Timeout, defaults.Grants, defaults.Accepts
 		decodeCase(r, n, path, c)
 		if first, ok := names[c.Name]; ok {
 			r.Errorf(n, path+".name", "the case in line %d has the name %q, too", first, c.Name)
@@ -66,6 +63,15 @@ func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
 		names[c.Name] = c.Line
 		f.Cases = append(f.Cases, *c)
 	})
+}
+
+// readDefaults reads the defaults of the cases of a file into c.
+func readDefaults(r *field.Reader, c *Case) field.Read {
+	return func(n *yamlpos.Node, path string) {
+		r.Mapping(n, path, yamlpos.Fields{
+			"timeout": r.PositiveDuration(&c.Timeout), "grants": readGrants(r, &c.Grants), "accepts": readAccepts(r, &c.Accepts),
+		})
+	}
 }
 
 func readGrants(r *field.Reader, to *[]plugin.Grant) field.Read {
@@ -92,6 +98,7 @@ func decodeCase(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 		"grants":  readGrants(r, &c.Grants),
 		"seed":    readSeed(r, c),
 		"time":    readTime(r, c),
+		"accepts": readAccepts(r, &c.Accepts),
 		"request": func(n *yamlpos.Node, path string) { decodeRequest(r, n, path, c) },
 		"host": func(n *yamlpos.Node, path string) {
 			if replayed != nil {

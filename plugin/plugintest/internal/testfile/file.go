@@ -56,6 +56,9 @@ type Case struct {
 
 	Want Want
 
+	// Accepts has the [Faults] of peers after which the result of the case is right.
+	Accepts []Fault
+
 	Session string // path of the replayed session, or ""
 }
 
