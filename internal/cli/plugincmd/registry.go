@@ -29,6 +29,7 @@ type registryFlags struct {
 	plainHTTP bool
 	timeout   time.Duration
 	platform  string // platform of pulled programs; "" for the host's
+	cosign    bool   // whether to pull signatures of cosign
 }
 
 func (f *registryFlags) add(c *cobra.Command) {
@@ -50,7 +51,7 @@ func (f *registryFlags) withClient(ctx context.Context, env *command.Env, what s
 	defer cancel()
 	c, err := oci.NewClient(oci.ClientConfig{
 		PlainHTTP: f.plainHTTP, DockerConfig: oci.DockerConfig(env.LookupEnv), UserAgent: "prober/" + env.Version,
-		Progress: progress(env, what), Platform: on,
+		Progress: progress(env, what), Platform: on, Cosign: f.cosign,
 	})
 	if err != nil {
 		return command.Usage("", "%w", err)
