@@ -43,11 +43,11 @@ func newNew(env *command.Env) *cobra.Command {
 	return c
 }
 
-// kindTable returns the kinds with their languages, for the help.
+// kindTable returns the kinds with their languages, for the help, whose lines are at most 80 columns wide.
 func kindTable() string {
 	var table strings.Builder
 	for _, k := range kinds() {
-		fmt.Fprintf(&table, "  %-9s%s: %s\n", k.name, k.does, strings.Join(k.langs, ", "))
+		fmt.Fprintf(&table, "  %-9s%s\n           in %s\n", k.name, k.does, strings.Join(k.langs, ", "))
 	}
 	return table.String()
 }
