@@ -73,12 +73,15 @@ func projectOfFlags(lang, kind, runtime string) (p newProject, err error) {
 }
 
 // newProject describes a new plugin.
-type newProject struct{ name, lang, kind string }
+type newProject struct {
+	name, lang, kind string
+	version          string // of prober
+}
 
 // makeProject writes the folder of a new plugin. The plugin has the name of the folder.
 func makeProject(env *command.Env, dir string, p newProject) error {
 	dir = filepath.Clean(dir)
-	p.name = filepath.Base(dir)
+	p.name, p.version = filepath.Base(dir), env.Version
 	if !plugin.ValidName(p.name) {
 		return command.Usage("a name has at most 63 lower-case letters, digits and dashes", "%.80q is not a valid name of a plugin", p.name)
 	}

@@ -3,6 +3,7 @@ package plugincmd
 import (
 	"embed"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ type kind struct {
 	langs []string // the first is the default
 }
 
-const kindLine, kindProcess, kindNagios = "line", "process", "nagios"
+const kindLine, kindCommand, kindProcess, kindNagios = "line", "command", "process", "nagios"
 
 func kinds() []kind {
 	sdks := []string{langGo, langRust, langC, langCPP, langAssemblyScript}
@@ -41,7 +42,7 @@ func kinds() []kind {
 		{"http", "gets a page of an HTTP server", `--target example.com:80 --config '{"contains": "Example"}'`, sdks},
 		{"udp", "sends a datagram to a server and reads the answer", `--target echo.example.com:7 --config '{"send": "PING", "expect": "PING"}'`, sdks},
 		{"tls", "checks when the certificate of a server ends", `--target example.com:443 --config '{"warnDays": 30}'`, sdks},
-		{"command", "counts the days until a date, as a WASI program", `--config '{"date": "2030-01-01"}'`, []string{langGo, langRust, langC, langCPP}},
+		{kindCommand, "counts the days until a date, as a WASI program", `--config '{"date": "2030-01-01"}'`, []string{langGo, langRust, langC, langCPP}},
 		{kindProcess, "reads a line from a server", `--target mail.example.com:25 --config '{"expect": "220"}'`, []string{langGo}},
 		{kindNagios, "counts the entries of a folder", "", []string{langShell}},
 	}
@@ -85,7 +86,6 @@ func projectIn(lang string) project {
 		langGo: {
 			title: "Go", source: "main.go", needs: "The build needs Go 1.26 and nothing else.",
 			native: []string{"go test ./...              # runs the same source natively"}, makeTest: []string{"go test ./..."},
-			notes: copyOf,
 			setup: "    - uses: actions/setup-go@d35c59abb061a4a6fb18e82ac0862c26744d6ab5 # v5.5.0\n      with: {go-version: '1.26'}\n",
 		},
 		langRust: {
@@ -97,17 +97,17 @@ func projectIn(lang string) project {
 				"cargo clippy --no-deps     # reports likely mistakes in Rust",
 			},
 			makeTest: []string{"cargo test"}, ignore: "/target/\n",
-			notes: copyOf + "\nThe plugin may use other crates that build for `wasm32-wasip1`: add them to `Cargo.toml`. To build without a\n" +
+			notes: "\nThe plugin may use other crates that build for `wasm32-wasip1`: add them to `Cargo.toml`. To build without a\n" +
 				"network, commit the folder that `cargo vendor` makes, with the lines that it prints in `.cargo/config.toml`.\n",
 			setup: "    - run: rustup toolchain install 1.90.0 --profile minimal --target wasm32-wasip1 && rustup default 1.90.0\n",
 		},
 		langC: {
 			title: "C", source: "main.c", needs: "The build needs Debian's packages `clang` and `lld`.",
-			notes: copyOf + clangd, setup: apt("clang lld"),
+			notes: clangd, setup: apt("clang lld"),
 		},
 		langCPP: {
 			title: "C++", source: "main.cpp", needs: "The build needs Debian's packages `clang` and `lld`.",
-			notes: copyOf + clangd, setup: apt("clang lld"),
+			notes: clangd, setup: apt("clang lld"),
 		},
 		langAssemblyScript: {
 			title: "AssemblyScript", source: "index.ts", needs: "The build needs `asc`, which `npm install` puts into `node_modules`.",
@@ -116,7 +116,7 @@ func projectIn(lang string) project {
 				"npm test                   # the same as prober plugin test",
 			},
 			ignore: "/node_modules/\n",
-			notes:  copyOf + "It is the package `prober` of `package.json`, so that editors find its types.\n",
+			notes:  "The SDK is the package `prober` of `package.json`, so that editors find its types.\n",
 			setup: "    - uses: actions/setup-node@49933ea5288caeca8642d1e84afbd3f7d6820020 # v4.4.0\n      with: {node-version: '22'}\n" +
 				"    - run: npm install --no-audit --no-fund\n",
 		},
@@ -143,6 +143,18 @@ func (p newProject) files() (map[string][]byte, error) {
 		if err := p.add(files, path.Join("scaffold", folder), values); err != nil {
 			return nil, err
 		}
+	}
+	if readme, ok := withDocs(files["README.md"], nil); ok {
+		m, err := plugin.ParseManifest(plugin.ManifestFile, files[plugin.ManifestFile])
+		if err != nil {
+			return nil, err
+		}
+		files["README.md"], _ = withDocs(readme, docsOf(m))
+	}
+	if !p.hasSDK() {
+		maps.DeleteFunc(files, func(path string, _ []byte) bool { return strings.HasPrefix(path, sdkFolder+"/") })
+	} else {
+		files[sdkFolder+"/"+sumsFile] = sumsOf(files, p.version)
 	}
 	if p.kind == kindProcess { // its main functions are in separate files
 		files["check.go"] = []byte(strings.Replace(string(files["main.go"]), mainOfGuest, "", 1))
@@ -198,6 +210,11 @@ func (p newProject) runtime() plugin.Runtime {
 	}
 }
 
+// hasSDK reports whether the plugin is built with an SDK.
+func (p newProject) hasSDK() bool {
+	return p.kind != kindCommand && p.lang != langWAT && p.lang != langShell
+}
+
 // sdk returns the copy of the SDK, as files of the project.
 func (p newProject) sdk() (map[string][]byte, error) {
 	var (
@@ -209,7 +226,7 @@ func (p newProject) sdk() (map[string][]byte, error) {
 		sources, err = prober.ProcessSDK()
 	case p.lang == langCPP:
 		sources, err = prober.SDK(langC)
-	case p.lang != langWAT && p.lang != langShell:
+	case p.hasSDK():
 		sources, err = prober.SDK(p.lang)
 	}
 	files := make(map[string][]byte, len(sources))
@@ -228,6 +245,9 @@ func (p newProject) values() (*strings.Replacer, error) {
 	modules, sums, err := prober.ProcessModules()
 	require := "require (\n\t" + strings.Join(modules, " // indirect\n\t") + " // indirect\n)"
 	of, k := projectIn(p.lang), kindOf(p.kind)
+	if p.hasSDK() {
+		of.notes = copyOf + of.notes
+	}
 	native, makeTest := "", ""
 	for _, line := range of.native {
 		native += "    " + line + "\n"
