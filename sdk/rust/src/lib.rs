@@ -28,6 +28,7 @@ pub mod icmp;
 pub mod json;
 pub mod kv;
 pub mod net;
+pub mod time;
 
 use std::fmt;
 use std::io;
@@ -132,6 +133,12 @@ impl Outcome {
         self
     }
 
+    /// Sets the details, a JSON object for programs.
+    pub fn details(mut self, json: impl Into<String>) -> Outcome {
+        self.details = json.into();
+        self
+    }
+
     /// Sets the reason of a failure.
     pub fn reason(mut self, reason: &str) -> Outcome {
         self.reason = reason.into();
@@ -221,6 +228,13 @@ impl Request {
     /// The path of the target's unix socket, "" if there is none.
     pub fn unix(&self) -> String {
         self.text("target.unix")
+    }
+
+    /// Reports whether the plugin has a capability, such as "kv". Ask it before using one that is optional in the
+    /// manifest.
+    pub fn has(&self, feature: &str) -> bool {
+        let features = json::lookup(&self.doc, "host.features").unwrap_or_default();
+        json::items(features).into_iter().any(|f| json::text(f) == feature)
     }
 }
 
