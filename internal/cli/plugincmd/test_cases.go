@@ -70,6 +70,7 @@ func newTest(env *command.Env) *cobra.Command {
 	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
+	c.Flags().BoolVar(&cfg.Cover, "cover", false, "show how often the cases call each function of a module; leaves out the checks of every plugin")
 	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases whose result has fields that the contract does not define")
 	c.Flags().BoolVar(&update, "update", false, "write the actual results and messages into the files")
 	c.Flags().BoolVar(&watch, "watch", false, "run again when a plugin, its manifest or its test files change, until Ctrl-C")
