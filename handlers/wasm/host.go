@@ -105,8 +105,8 @@ type Config struct {
 	// module. It is then compiled without the cache on disk, and runs slower. Nil counts nothing.
 	Coverage *Coverage
 
-	// Strict makes unknown fields of a result an error with the reason "protocol", for tests
-	// of plugins.
+	// Strict makes malformed performance data and unknown fields of a result an error with the reason
+	// "protocol", for tests of plugins.
 	Strict bool
 
 	// Compat restores behaviours of the kubelet. Only [probe.CompatHostTrouble] affects the host.

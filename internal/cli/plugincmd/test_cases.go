@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -71,7 +72,7 @@ func newTest(env *command.Env) *cobra.Command {
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
 	c.Flags().BoolVar(&cfg.Cover, "cover", false, "show how often the cases call each function of a module; leaves out the checks of every plugin")
-	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases whose result has fields that the contract does not define")
+	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases with malformed performance data, and with fields of the result that the contract does not define")
 	c.Flags().BoolVar(&update, "update", false, "write the actual results and messages into the files")
 	c.Flags().BoolVar(&watch, "watch", false, "run again when a plugin, its manifest or its test files change, until Ctrl-C")
 	c.MarkFlagsMutuallyExclusive("update", "watch")
@@ -270,7 +271,7 @@ func samePlugin(path, module string) bool {
 func startProgram(test plugintest.Config, configured bool) func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
 	return func(ctx context.Context, found plugin.Found, environ []string) (plugintest.Program, error) {
 		if found.Manifest.Runtime == plugin.Nagios {
-			check, err := process.LoadCheck(process.Config{}, found)
+			check, err := process.LoadCheck(process.Config{Logger: slog.New(slog.DiscardHandler), Strict: test.Strict}, found)
 			if err != nil && !configured {
 				err = command.Usage("--config FILE names a prober.yaml with nagios.folders", "%w", err)
 			}
