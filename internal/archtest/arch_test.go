@@ -26,7 +26,7 @@ var packages = map[string]struct {
 	"internal/handshake":         {},
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe", "internal/certificates"}},
-	"internal/perfdata":          {ours: []string{"probe"}},
+	"internal/perfdata":          {ours: []string{"probe", "internal/clip"}},
 	"internal/rustname":          {},
 	"internal/explain":           {ours: []string{"probe", "internal/clip"}},
 	"sdk":                        {ours: []string{"probe", "internal/abi", "internal/certificates", "internal/dnswire"}},
@@ -62,7 +62,7 @@ var packages = map[string]struct {
 	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow", "internal/panics", "internal/redact"}},
 	"handlers/quarantine":               {ours: []string{"probe", "internal/pace"}},
 	"handlers/limit":                    {ours: []string{"probe", "internal/pace"}},
-	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip", "internal/httpget"}},
+	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip", "internal/httpget", "internal/perfdata"}},
 	"handlers/internal/rawconn":         {ours: []string{"probe", "handlers/netns"}},
 	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
@@ -115,7 +115,7 @@ var packages = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
+		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/perfdata", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
@@ -127,8 +127,9 @@ var packages = map[string]struct {
 		ours: []string{"probe", "handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
 	},
 	"plugin/plugintest/internal/peer/httpmatch": {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
+	"plugin/plugintest/internal/peer/program":   {ours: []string{"internal/procgroup"}},
 	"plugin/plugintest/internal/peer/socket": {
-		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/expr", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
+		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/expr", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch", "plugin/plugintest/internal/peer/program"},
 	},
 	"plugin/plugintest/internal/peer/web": {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
@@ -338,7 +339,7 @@ var packages = map[string]struct {
 	"internal/cli/plugincmd": {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
-			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/procgroup", "internal/regular",
+			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/perfdata", "internal/procgroup", "internal/regular",
 			"internal/clip", "internal/semantic", "internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},

@@ -120,7 +120,7 @@ func unloadableModules() map[string]struct{ module, want string } {
 		"call by reference":           {probing("\xd0\x00\x14\x00"), "it belongs to the proposal function-references; build "},
 		"struct.new":                  {probing("\xfb\x00\x00\x1a\x41\x00"), "it belongs to the proposal gc; build "},
 		"extended constant":           {goodWith(sections{6: "\x01\x7f\x00\x41\x01\x41\x02\x6a\x0b"}), "it belongs to the proposal extended-const; build "},
-		"component":                   {"\x00asm\x0d\x00\x01\x00", "but a component (WASI 0.2 or later): build a module"},
+		"component":                   {"\x00asm\x0d\x00\x01\x00", "a component "},
 		"version 2":                   {"\x00asm\x02\x00\x00\x00" + good[8:], "not a WebAssembly module of version 1"},
 		"empty":                       {"", "not a WebAssembly module of version 1"},
 		"no module":                   {"#!/bin/sh\n", "not a WebAssembly module of version 1"},
@@ -131,6 +131,7 @@ func unloadableModules() map[string]struct{ module, want string } {
 		"tag import":                  {importing("env", "e", "\x04\x00\x01"), "this is a tag: build "},
 		"global import of prober":     {importing("prober_v1", "log", "\x03\x7f\x00"), "only functions can be imported"},
 		"unknown module":              {importing("env", "abort", "\x00\x01"), `unknown import module "env"`},
+		"import of WASI 0.2":          {importing("wasi:cli/stdout@0.2.0", "get-stdout", "\x00\x01"), "prober does not have WASI 0.2: build for WASI preview 1"},
 		"unknown WASI version":        {importing("wasi_unstable", "fd_write", "\x00\x01"), `unknown import module "wasi_unstable"`},
 		"unknown function":            {importing("prober_v1", "frobs", "\x00\x01"), "unknown import prober_v1.frobs"},
 		"unknown function of WASI":    {importing("wasi_snapshot_preview1", "frobs", "\x00\x01"), "frobs"},
@@ -343,7 +344,7 @@ func TestUnloadableArtifactIsPulledWithWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	warning := func(path string) string {
-		return "prober: warning: no prober loads " + path + `: plugin "demo": section 10: function 1: instruction 0x12 is not supported` + "\n"
+		return "prober: warning: no prober loads " + path + `: plugin "demo": section 10: function 1: instruction 0x12 is not supported: it belongs to the proposal tail-call; build with clang -mno-tail-call`
 	}
 	for _, c := range []struct{ args, file, named string }{
 		{"pull " + ref + " --plain-http -o plugins", "plugins/demo.wasm", "plugins/demo.wasm"},
