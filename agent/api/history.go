@@ -156,4 +156,6 @@ type StateChange struct {
 	Kind      string `json:"kind"`
 	Handler   string `json:"handler"`
 	Transition
+	// Maintenance means that the probe is in a maintenance window whose time reports count for no state.
+	Maintenance bool `json:"maintenance,omitzero"`
 }

@@ -173,6 +173,7 @@ func (r *reader) http(f *httpFields) error {
 	body := f.Body
 	if f.BodyFile != "" {
 		body = r.text("http.body_file", f.BodyFile)
+		r.module.secrets = append(r.module.secrets, body)
 	}
 	r.set("body", body)
 	r.set("bodySizeLimit", int(f.BodySizeLimit))

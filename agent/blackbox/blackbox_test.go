@@ -345,6 +345,37 @@ func TestDebugHidesSecretsAndEscapes(t *testing.T) {
 	}
 }
 
+func TestDebugHidesWhatIsSent(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(file, []byte("login=s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for module, want := range map[string]string{
+		`{prober: tcp, tcp: {query_response: [{send: "AUTH s3cret"}, {expect: "^OK"}, {send: "GET s3cret"}]}}`: `"expect": "^OK"`,
+		`{prober: http, http: {body: '{"password": "s3cret"}'}}`:                                               `"body": "<secret>"`,
+		`{prober: http, http: {body_file: ` + file + `}}`:                                                      `"body": "<secret>"`,
+	} {
+		w := scrape(t, "modules: {m: "+module+"}", "module=m&target=a:1&debug=true", nil, func(_ context.Context, _ string, config []byte, _ probe.Target) (probe.Handler, error) {
+			if !strings.Contains(string(config), "s3cret") {
+				t.Errorf("%s: the handler has %s", module, config)
+			}
+			return probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {
+				req.Trace(probe.TraceEvent{Type: probe.TraceCall, Name: "read", Detail: "login=s3cret"})
+				return probe.Outcome{Result: probe.Failure, Output: "unknown login=s3cret"}, nil
+			}), nil
+		})
+		body := w.Body.String()
+		_, config, _ := strings.Cut(body, "Module configuration:")
+		if strings.Contains(config, "s3cret") || !strings.Contains(config, want) {
+			t.Errorf("%s: no %s, or a secret in\n%s", module, want, config)
+		}
+		if strings.Contains(module, "body_file") && strings.Contains(body, "s3cret") {
+			t.Errorf("%s: the contents of the file in\n%s", module, body)
+		}
+	}
+}
+
 // TestGRPC expects the values of blackbox_exporter 0.23 for the same servers, except its expiry without a
 // certificate.
 func TestGRPC(t *testing.T) {

@@ -81,7 +81,7 @@ func mask(within string, v any) any {
 // hidden replaces a secret.
 const hidden = "<secret>"
 
-// isSecret reports whether a field is a secret.
+// isSecret reports whether a field is a secret. What is sent to a target may have credentials anywhere.
 func isSecret(within, name string) bool {
 	switch within {
 	case "headers":
@@ -89,7 +89,7 @@ func isSecret(within, name string) bool {
 	case "proxyConnectHeader":
 		return true
 	default:
-		return slices.Contains([]string{"password", "bearerToken", "credentials", "proxyUrl"}, name)
+		return slices.Contains([]string{"password", "bearerToken", "credentials", "proxyUrl", "send", "body"}, name)
 	}
 }
 

@@ -85,7 +85,8 @@ func (r *changeReader) tell(t *track, at int64, next record.State, reason, text 
 	r.told[t] = next
 	r.changes = append(r.changes, api.StateChange{
 		Namespace: t.key.Namespace, Pod: t.key.Pod, Container: t.key.Container, Kind: t.key.Kind.String(), Handler: t.handler,
-		Transition: api.Transition{Time: time.UnixMilli(max(at, r.since)).UTC(), From: from.String(), To: next.String(), Reason: reason, Text: text},
+		Transition:  api.Transition{Time: time.UnixMilli(max(at, r.since)).UTC(), From: from.String(), To: next.String(), Reason: reason, Text: text},
+		Maintenance: t.spared,
 	})
 }
 

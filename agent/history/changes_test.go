@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,24 @@ func (r *rig) changes(since time.Time) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// maintenance returns the states of all changes, and whether they are in maintenance.
+func (r *rig) maintenance() string {
+	r.t.Helper()
+	var all []string
+	q := history.ChangeQuery{Until: time.Now(), Match: func(*history.Key) bool { return true }}
+	err := r.store.Changes(r.t.Context(), &q, func(time.Time) error { return nil }, func(c *api.StateChange) error {
+		all = append(all, c.To)
+		if c.Maintenance {
+			all = append(all, "(maintenance)")
+		}
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.Join(all, " ")
 }
 
 // randomLife is the life of three probes over restarts of the agent.

@@ -82,6 +82,9 @@ func TestSparedTimeCountsForNoState(t *testing.T) {
 		if len(items) != 1 || items[0].Seconds.Maintenance != 3600 || items[0].Uptime != nil {
 			t.Errorf("within the maintenance: %+v", items)
 		}
+		if got := r.maintenance(); got != "success failure (maintenance)" {
+			t.Errorf("changes: %s", got)
+		}
 		h, _, err := r.store.Probe(t.Context(), key("web"), time.Now().Add(-24*time.Hour), time.Now())
 		var words []string
 		for _, x := range h.Transitions {

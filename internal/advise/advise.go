@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/timespan"
 	"github.com/daeace23/prober/internal/whatif"
 )
@@ -34,7 +35,24 @@ type Spec struct {
 // Probe is what was measured of one probe.
 type Probe struct {
 	Points  []api.HistoryPoint // empty if they were not asked for
-	Changes []api.StateChange  // in the order of time
+	Changes []api.StateChange  // in the order of time; see [WithoutMaintenance]
+}
+
+// WithoutMaintenance returns changes of a probe, in the order of time, without the outages that begin in a
+// maintenance window. The probe stays in its last state until it is well or gone.
+func WithoutMaintenance(changes []api.StateChange) (kept []api.StateChange) {
+	failure, unknown := states.Failure.String(), states.Unknown.String()
+	last, skips := "absent", false
+	for _, c := range changes {
+		skips = c.To == failure && (skips || c.Maintenance) || c.To == unknown && skips
+		if skips || c.To == last && c.To != unknown {
+			continue
+		}
+		c.From = last
+		last = c.To
+		kept = append(kept, c)
+	}
+	return kept
 }
 
 // Data says how much was measured.

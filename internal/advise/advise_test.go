@@ -105,6 +105,48 @@ func TestFor(t *testing.T) {
 	}
 }
 
+func TestWithoutMaintenance(t *testing.T) {
+	for changes, want := range map[string]string{
+		"": "", "success failure success": "absent-success success-failure failure-success",
+		"success failure* success failure success":         "absent-success success-failure failure-success",
+		"success failure* unknown failure success warning": "absent-success success-warning",
+		"success failure* warning":                         "absent-success success-warning",
+		"failure* success failure":                         "absent-success success-failure",
+		"failure* absent success":                          "absent-success",
+		"success failure unknown* failure* success":        "absent-success success-failure failure-unknown unknown-success",
+		"success failure success* failure success*":        "absent-success success-failure failure-success success-failure failure-success",
+		"unknown unknown success*":                         "absent-unknown unknown-unknown unknown-success",
+	} {
+		var all []api.StateChange
+		for word := range strings.FieldsSeq(changes) {
+			all = append(all, api.StateChange{Maintenance: strings.HasSuffix(word, "*"), Transition: api.Transition{To: strings.TrimSuffix(word, "*")}})
+		}
+		var got []string
+		for _, c := range advise.WithoutMaintenance(all) {
+			got = append(got, c.From+"-"+c.To)
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%s: got %q, want %q", changes, got, want)
+		}
+	}
+}
+
+// Outages of a weekly maintenance window are no reason for another threshold.
+func TestOutagesOfMaintenanceAreNoReason(t *testing.T) {
+	s := spec(10*second, second, 1, 1)
+	changes := decide(runs(append(cycle(34, 100, 1), 100)...), s.Thresholds)
+	data := points(7*24*time.Hour, always(0.1))
+	if a := advise.For(s, []advise.Probe{{Points: data, Changes: advise.WithoutMaintenance(changes)}}); len(a.Suggestions) != 1 || a.Failures != 34 {
+		t.Errorf("outages: %+v", a)
+	}
+	for i := range changes {
+		changes[i].Maintenance = true
+	}
+	if a := advise.For(s, []advise.Probe{{Points: data, Changes: advise.WithoutMaintenance(changes)}}); len(a.Suggestions) > 0 || a.Data.Outages != 0 || a.Failures != 0 {
+		t.Errorf("outages in maintenance: %+v", a)
+	}
+}
+
 func TestLikeProbesAreMeasuredTogether(t *testing.T) {
 	s := spec(10*second, second, 1, 1)
 	var probes []advise.Probe

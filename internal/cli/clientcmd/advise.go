@@ -184,7 +184,7 @@ func (a *adviser) adviseGroup(ctx context.Context, c *client.Client, members []a
 		p := &members[i]
 		mine := changes[historyKey{p.Namespace, p.Pod, p.Container, p.Kind}]
 		slices.SortStableFunc(mine, func(x, y api.StateChange) int { return x.Time.Compare(y.Time) })
-		measured[i].Changes = mine
+		measured[i].Changes = advise.WithoutMaintenance(mine)
 	}
 	for n := range item.Sampled { // evenly spaced
 		i := n * len(members) / item.Sampled
