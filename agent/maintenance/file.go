@@ -30,6 +30,7 @@ type saved struct {
 	Reason string            `json:"reason,omitzero"`
 	Uptime config.UptimeRule `json:"uptime"`
 	By     string            `json:"by"`
+	Only   []string          `json:"receivers,omitempty"`
 }
 
 // file is where a table saves the windows of clients.
@@ -65,7 +66,7 @@ func (t *Table) Open(path string) {
 
 // window returns the window of an entry of the file.
 func (s *saved) window() (w Window, err error) {
-	w = Window{Maintenance: config.Maintenance{Name: s.Name, Reason: s.Reason, Uptime: s.Uptime}, By: s.By}
+	w = Window{Maintenance: config.Maintenance{Name: s.Name, Reason: s.Reason, Uptime: s.Uptime}, By: s.By, Receivers: s.Only}
 	if s.By == "" {
 		return w, errors.New("it has no author")
 	}
@@ -113,7 +114,7 @@ func (t *Table) save() {
 	for i := range all {
 		w := &all[i]
 		from, until := w.Window.Next(time.Time{})
-		c.Windows = append(c.Windows, saved{w.Name, APIMatch(w.Match), from, until, w.Reason, w.Uptime, w.By})
+		c.Windows = append(c.Windows, saved{w.Name, APIMatch(w.Match), from, until, w.Reason, w.Uptime, w.By, w.Receivers})
 	}
 	if err := statefile.Write(f.path, c); err != nil {
 		t.cfg.Log.Warn("maintenance windows cannot be saved: a restart of the agent would end them", "file", f.path, "err", err)

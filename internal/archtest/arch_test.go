@@ -27,6 +27,7 @@ var packages = map[string]struct {
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe", "internal/certificates"}},
 	"internal/perfdata":          {ours: []string{"probe"}},
+	"internal/rustname":          {},
 	"internal/explain":           {ours: []string{"probe", "internal/clip"}},
 	"sdk":                        {ours: []string{"probe", "internal/abi", "internal/certificates", "internal/dnswire"}},
 	"sdk/sdkhttp":                {ours: []string{"sdk"}},
@@ -78,9 +79,11 @@ var packages = map[string]struct {
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
-		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular", "internal/clip"},
-		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
+		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular", "internal/clip", "internal/semantic"},
+		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
+	"plugin/compat":      {ours: []string{"internal/semantic", "plugin", "plugin/schema"}},
+	"internal/semantic":  {others: []string{"golang.org/x/mod"}},
 	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "internal/nearest", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/credentials": {ours: []string{"config", "internal/regular", "internal/outbound"}},
 	"plugin/live":        {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "internal/safelog", "plugin", "plugin/admit", "plugin/trust"}},
@@ -98,7 +101,7 @@ var packages = map[string]struct {
 		ours: []string{
 			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/netns", "handlers/wasm/internal/binary", "handlers/wasm/internal/echo", "handlers/wasm/internal/egress",
 			"handlers/wasm/internal/memory",
-			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/certificates", "internal/clip", "internal/dnswire", "internal/explain", "internal/perfdata", "internal/outbound",
+			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/certificates", "internal/clip", "internal/dnswire", "internal/explain", "internal/perfdata", "internal/outbound", "internal/rustname",
 		},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
@@ -112,10 +115,12 @@ var packages = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours: []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "plugin/plugintest/internal/*", "internal/clip"},
+		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
+		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
 	"plugin/plugintest/internal/field":   {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/plugintest/internal/expr":    {ours: []string{"internal/yamlpos"}},
 	"plugin/plugintest/internal/cert":    {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
 	"plugin/plugintest/internal/capture": {ours: []string{"probe", "internal/certificates", "plugin/plugintest/internal/cert"}},
 	"plugin/plugintest/internal/peer": {
@@ -123,7 +128,7 @@ var packages = map[string]struct {
 	},
 	"plugin/plugintest/internal/peer/httpmatch": {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
 	"plugin/plugintest/internal/peer/socket": {
-		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
+		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/expr", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
 	},
 	"plugin/plugintest/internal/peer/web": {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
@@ -135,8 +140,12 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/peer/icmp": {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer"},
 	},
+	"plugin/plugintest/internal/adverse": {
+		ours:   []string{"internal/yamlpos", "plugin/plugintest/internal/field", "plugin/plugintest/internal/testfile"},
+		others: []string{"go.yaml.in/yaml"},
+	},
 	"plugin/plugintest/internal/testfile": {
-		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
+		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/loopback": {
@@ -330,7 +339,7 @@ var packages = map[string]struct {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
 			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/procgroup", "internal/regular",
-			"internal/wasmfile",
+			"internal/clip", "internal/semantic", "internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},

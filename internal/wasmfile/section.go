@@ -33,18 +33,13 @@ func (s Section) end(module []byte) int {
 
 // Sections splits a module into its sections. It does not read their bodies.
 func Sections(module []byte) ([]Section, error) {
-	if IsComponent(module) {
-		return nil, errComponent
-	}
 	return sectionsAfter(moduleHeader, module)
 }
-
-var errComponent = errors.New("a component of WASI 0.2, not a WebAssembly module of version 1: `prober plugin embed` takes the module out of it")
 
 // sectionsAfter splits a module or a component, which begins with header, into its sections.
 func sectionsAfter(header, module []byte) ([]Section, error) {
 	if !bytes.HasPrefix(module, header) {
-		return nil, errors.New("not a WebAssembly module of version 1")
+		return nil, notModule(module)
 	}
 	var sections []Section
 	module = module[:len(module):len(module)]
@@ -68,6 +63,21 @@ func sectionsAfter(header, module []byte) ([]Section, error) {
 		sections = append(sections, s)
 	}
 	return sections, nil
+}
+
+// notModule returns the error for a file that is no module.
+func notModule(file []byte) error {
+	const text = "not a WebAssembly module of version 1"
+	begin := bytes.TrimLeft(file[:min(len(file), 256)], " \t\r\n")
+	switch {
+	case IsComponent(file):
+		return errors.New(text + ", but a component (WASI 0.2 or later): build a module for WASI 0.1, such as with rustc --target wasm32-wasip1, " +
+			"clang --target=wasm32-wasip1, tinygo -target=wasip1 or GOOS=wasip1 go build; or take its module out with prober plugin embed")
+	case bytes.HasPrefix(begin, []byte("(module")), bytes.HasPrefix(begin, []byte(";;")), bytes.HasPrefix(begin, []byte("(;")):
+		return errors.New(text + ", but its text format: assemble it with wat2wasm")
+	default:
+		return errors.New(text)
+	}
 }
 
 // WithCustom returns module with one custom section called name, which replaces all existing sections of that

@@ -27,17 +27,24 @@ const (
 	minCalls = 200
 )
 
-// check is a conformance check. The report has its note even if it passes.
+// check is a conformance check.
 type check struct {
 	name string
-	run  func(ctx context.Context) (failures []string, note string, err error)
+	run  func(ctx context.Context) (checked, error)
+}
+
+// checked is the result of a check. The report has its note even if it passes.
+type checked struct {
+	failures []string
+	note     string
+	cases    []string // items of cases that reproduce the failures
 }
 
 // unnoted adapts a check that returns no note.
-func unnoted(run func(context.Context) ([]string, error)) func(context.Context) ([]string, string, error) {
-	return func(ctx context.Context) ([]string, string, error) {
+func unnoted(run func(context.Context) ([]string, error)) func(context.Context) (checked, error) {
+	return func(ctx context.Context) (checked, error) {
 		failures, err := run(ctx)
-		return failures, "", err
+		return checked{failures: failures}, err
 	}
 }
 
@@ -50,19 +57,20 @@ func (g *guestRun) conformance(ctx context.Context) ([]Result, error) {
 		{"reset and fresh agree", unnoted(g.isolations)},
 		{"nothing beyond its manifest is asked for", unnoted(g.leastPrivilege)},
 		{"no growth over 10,000 calls", g.growth},
+		{hostileCheck, g.hostilePeers},
 	} {
 		name := "conformance: " + check.name
 		if !g.cfg.selects(name) {
 			continue
 		}
 		start := time.Now()
-		failures, note, err := check.run(ctx)
+		got, err := check.run(ctx)
 		if err != nil {
 			return nil, err
 		}
 		results = append(results, Result{
 			Name: name, Variant: g.plain(g.manifest.Isolation).String(), File: g.file.Path,
-			Failures: failures, Note: note, Real: time.Since(start),
+			Failures: got.failures, Note: got.note, Cases: got.cases, Real: time.Since(start),
 		})
 	}
 	return results, nil
@@ -240,10 +248,10 @@ func (g *guestRun) leastPrivilege(ctx context.Context) (failures []string, err e
 }
 
 // growth calls the guest many times and compares its memory.
-func (g *guestRun) growth(ctx context.Context) (failures []string, note string, err error) {
+func (g *guestRun) growth(ctx context.Context) (checked, error) {
 	w, err := g.load(ctx, g.plain(g.manifest.Isolation), g.manifest, g.grants()...)
 	if err != nil {
-		return nil, "", err
+		return checked{}, err
 	}
 	defer w.close()
 	c := g.typical().Everywhere(peer.Refuse)
@@ -255,7 +263,7 @@ func (g *guestRun) growth(ctx context.Context) (failures []string, note string, 
 	}
 	handler, err := w.handler.Prepare(c.ConfigJSON(), c.Target)
 	if err != nil {
-		return nil, "no call: it refuses the config of its cases", nil
+		return checked{note: "no call: it refuses the config of its cases"}, nil
 	}
 	var guest, total []uint64 // after each call
 	start := time.Now()
@@ -266,15 +274,15 @@ func (g *guestRun) growth(ctx context.Context) (failures []string, note string, 
 		w.begin(c, i)
 		got := w.probe(ctx, handler, c)
 		if ctx.Err() != nil {
-			return nil, "", ctx.Err()
+			return checked{}, ctx.Err()
 		}
 		if got.Stuck != "" {
-			return []string{fmt.Sprintf("call %d: %s", i+1, got.Stuck)}, "", nil
+			return checked{failures: []string{fmt.Sprintf("call %d: %s", i+1, got.Stuck)}}, nil
 		}
 		guest, total = append(guest, got.Memory), append(total, w.host.Memory())
 	}
-	failures = append(grown("the guest's memory", guest), grown("the memory of all instances", total)...)
-	return failures, fmt.Sprintf("%d calls", len(guest)), nil
+	failures := append(grown("the guest's memory", guest), grown("the memory of all instances", total)...)
+	return checked{failures: failures, note: fmt.Sprintf("%d calls", len(guest))}, nil
 }
 
 // grown returns a failure if sizes rise after the first fifth of the calls. The host may replace a

@@ -136,8 +136,8 @@ func TestCasesPassAsGuestProcessAndNative(t *testing.T) {
 				left++
 			}
 		}
-		if want := len(f.Cases) + 5; len(report.Results) != want || left != 3 {
-			t.Errorf("%d results, %d left out; want %d, and 3 checks left out", len(report.Results), left, want)
+		if want := len(f.Cases) + 6; len(report.Results) != want || left != 4 {
+			t.Errorf("%d results, %d left out; want %d, and 4 checks left out", len(report.Results), left, want)
 		}
 	})
 	t.Run("process without a guide", func(t *testing.T) {

@@ -95,6 +95,7 @@ func writeTable(out io.Writer, reports []*Report) error {
 		for i := range report.Results {
 			if r := &report.Results[i]; !r.OK() {
 				fmt.Fprintf(out, "\n%s: %s (%s)\n    %s\n", r.place(), r.printableName(), r.Variant, strings.Join(r.details(), "\n    "))
+				writeCases(out, r)
 			}
 		}
 	}
@@ -106,6 +107,25 @@ func writeTable(out io.Writer, reports []*Report) error {
 	return err
 }
 
+// maxShownCase is the size of the longest case that a table shows, in bytes.
+const maxShownCase = 16 << 10
+
+// writeCases writes the cases that reproduce a result, in the form in which they can be pasted.
+func writeCases(out io.Writer, r *Result) {
+	if len(r.Cases) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nTo reproduce, append to the cases of %s:\n\n", r.File)
+	for _, item := range r.Cases {
+		if len(item) > maxShownCase {
+			first, _, _ := strings.Cut(item, "\n")
+			item = fmt.Sprintf("%s\n# This case has %d KiB: -o json shows it.\n", first, len(item)>>10)
+		}
+		io.WriteString(out, item)
+	}
+	fmt.Fprintln(out)
+}
+
 type resultDoc struct {
 	Name           string   `json:"name"`
 	Variant        string   `json:"variant"`
@@ -113,6 +133,7 @@ type resultDoc struct {
 	Line           int      `json:"line,omitzero"`
 	OK             bool     `json:"ok"`
 	Failures       []string `json:"failures,omitempty"`
+	Cases          []string `json:"cases,omitempty"`
 	LeftOut        string   `json:"leftOut,omitzero"`
 	Note           string   `json:"note,omitzero"`
 	Diff           string   `json:"diff,omitzero"`
@@ -135,7 +156,7 @@ func writeJSON(w io.Writer, reports []*Report) error {
 		doc := reportDoc{File: report.File, Plugin: report.Plugin, OK: report.OK(), Results: []resultDoc{}}
 		for _, r := range report.Results {
 			doc.Results = append(doc.Results, resultDoc{
-				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures, LeftOut: r.LeftOut, Note: r.Note,
+				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures, Cases: r.Cases, LeftOut: r.LeftOut, Note: r.Note,
 				Diff: r.Diff, Trace: r.Trace, Peers: r.Peers, Seconds: r.Real.Seconds(), VirtualSeconds: r.Virtual.Seconds(),
 			})
 		}

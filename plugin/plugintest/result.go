@@ -18,6 +18,7 @@ type Result struct {
 	Line     int           // 0 for a conformance check
 	LeftOut  string        // reason for which it did not run
 	Failures []string      // empty if it passed
+	Cases    []string      // items of cases, in YAML, that reproduce the failures of a conformance check
 	Note     string        // remark of a conformance check, such as its number of calls
 	Diff     string        // diff of the wanted and the actual answer
 	Trace    []string      // trace of the guest, if the case failed

@@ -144,7 +144,7 @@ func run(t *testing.T, f *plugintest.File, cfg plugintest.Config) *plugintest.Re
 
 func TestRunPassesTestdata(t *testing.T) {
 	t.Parallel()
-	for path, checks := range map[string]int{"testdata/good_test.yaml": 5, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0, "testdata/icmp_test.yaml": 0} {
+	for path, checks := range map[string]int{"testdata/good_test.yaml": 6, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0, "testdata/icmp_test.yaml": 0} {
 		f, err := plugintest.Load(path)
 		if err != nil {
 			t.Fatal(err)
@@ -209,6 +209,27 @@ func TestRandomBytesDependOnPositionInFile(t *testing.T) {
 	again := run(t, f, plugintest.Config{CasesOnly: true, Run: regexp.MustCompile("b")}).Results[0]
 	if first.OK() || first.Diff != again.Diff {
 		t.Errorf("case b differs between runs, or depends on case a:\n%s\n%s", first.Diff, again.Diff)
+	}
+}
+
+// The clock of a case with a time starts there, and those of the cases behind it do not.
+func TestSeedAndTimeFixACase(t *testing.T) {
+	t.Parallel()
+	f := load(t, `
+- {name: a, seed: 2, request: {config: {do: random}}, want: {result: success, message: a number}}
+- {name: b, request: {config: {do: random}}, want: {result: success, message: a number}}
+- {name: a again, seed: 2, request: {config: {do: random}}, want: {result: success, message: a number}}
+- {name: c, timeout: 2h, time: 2026-01-31T12:00:00Z, request: {config: {do: sleep, for: 1m}}, want: {result: success, message: "slept until 2026-01-31T12:01:00Z"}}
+- {name: d, timeout: 2h, request: {config: {do: sleep, for: 1m}}, want: {result: success, message: "slept until 2024-01-06T00:01:00Z"}}
+`)
+	results := run(t, f, plugintest.Config{CasesOnly: true}).Results
+	if results[0].Diff == results[1].Diff || results[0].Diff != results[2].Diff {
+		t.Errorf("one seed gives other bytes, or another seed the same:\n%s%s%s", results[0].Diff, results[1].Diff, results[2].Diff)
+	}
+	for _, r := range results[3:] {
+		if !r.OK() {
+			t.Errorf("%s: %s", r.Name, r.Diff)
+		}
 	}
 }
 

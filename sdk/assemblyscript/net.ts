@@ -132,17 +132,26 @@ export class Conn {
     return this.rest.substring(from, end > from && this.rest.charCodeAt(end - 1) == 0x0d ? end - 1 : end);
   }
 
-  /** Reads more of a line; returns false at the end and on errors. */
+  /** Reads more of a line; returns false at the end and on errors. It joins small reads before it
+   * decodes them, because the text of each call is not freed. */
   private readAhead(): bool {
     let buf = this.buf;
     if (buf === null) {
       buf = new ArrayBuffer(1024);
       this.buf = buf;
     }
-    const n = this.read(buf);
-    this.ended = n == 0;
-    if (n <= 0) return false;
-    this.rest = this.ahead + String.UTF8.decodeUnsafe(changetype<usize>(buf), n);
+    const p = changetype<usize>(buf);
+    const most = MAX_LINE + 1 - (this.rest.length - this.at);
+    let done = 0;
+    for (let line = false; !line && done < buf.byteLength && done < most; ) {
+      const n = host.netRead(this.handle, p + done, buf.byteLength - done, host.UNTIL_DEADLINE);
+      this.ended = n == 0 && done == 0;
+      if (n <= 0) break;
+      for (let i = done; i < done + n; i++) line = line || load<u8>(p + i) == 0x0a;
+      done += n;
+    }
+    if (done == 0) return false;
+    this.rest = this.ahead + String.UTF8.decodeUnsafe(p, done);
     this.at = 0;
     return true;
   }

@@ -477,7 +477,8 @@ PROBER_FUNC int prober_bad_config(const char *path, const char *text, const char
 	return -PROBER_EINVAL;
 }
 
-/* prober_parse_double parses n bytes as a decimal number. It returns false if they are not one. */
+/* prober_parse_double parses n bytes as a decimal number. It returns false if they are not one, or
+ * the number is too large. */
 PROBER_FUNC bool prober_parse_double(const char *s, size_t n, double *value) {
 	double v = 0, place = 1;
 	bool negative = n > 0 && *s == '-', point = false;
@@ -505,6 +506,7 @@ PROBER_FUNC bool prober_parse_double(const char *s, size_t n, double *value) {
 	v /= place;
 	for (; exponent > 0; exponent--) v *= 10;
 	for (; exponent < 0; exponent++) v /= 10;
+	if (v > 1.7976931348623157e308) return false;
 	*value = negative ? -v : v;
 	return true;
 }

@@ -333,6 +333,9 @@ func listNotifications(ctx context.Context, c *client.Client, s *selection) ([]i
 		if !r.QuietUntil.IsZero() {
 			state += ", quiet"
 		}
+		if r.Maintenance != nil {
+			state += ", " + api.InMaintenance
+		}
 		items = append(items, item{
 			name: r.Name, object: r,
 			cells: []string{

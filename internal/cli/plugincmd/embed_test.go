@@ -235,7 +235,7 @@ func TestEmbedTakesModuleOutOfComponent(t *testing.T) {
 	for args, want := range map[string]string{
 		"embed component.wasm demo/plugin.yaml":       "component.wasm is a component: name the file for its module with -o",
 		"embed two.wasm demo/plugin.yaml -o out.wasm": "2 modules that have a memory",
-		"inspect component.wasm":                      "`prober plugin embed` takes the module out of it",
+		"inspect component.wasm":                      "or take its module out with prober plugin embed",
 	} {
 		if code, _, stderr := clitest.Run(nil, append([]string{"plugin"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s; want %s", args, code, stderr, want)

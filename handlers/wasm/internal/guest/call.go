@@ -43,6 +43,7 @@ type Call struct {
 	dialFault probe.Reason // why the last dial failed; "" if it succeeded
 	violation error        // how the guest violated the contract; nil if it did not
 	logged    attempt.Log
+	errorLine string // the last error that the guest logged
 	stdio     int
 	traced    int
 	hits      attempt.Once

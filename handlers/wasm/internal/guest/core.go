@@ -246,6 +246,7 @@ func metric(c *Call, mem api.Memory, a args) int32 {
 	}
 	m := probe.Metric{Name: string(name), Unit: strings.ToValidUTF8(string(unit), "\uFFFD"), Value: math.Float64frombits(a[4])}
 	if err := abi.CheckMetric(m); err != nil {
+		c.Trace(probe.TraceEvent{Type: probe.TraceLog, Name: "host", Detail: err.Error()}) // guests ignore this error
 		return c.fail(abi.EINVAL, "%v", err)
 	}
 	if len(c.metrics) >= c.plugin.Limits.Series {
@@ -272,6 +273,9 @@ func log(c *Call, mem api.Memory, a args) int32 {
 	text, ok := mem.Read(uint32(a[1]), min(uint32(a[2]), most))
 	if !ok {
 		return c.badPointer()
+	}
+	if name == "error" {
+		c.errorLine = string(text)
 	}
 	if !c.keepsLine(name) || c.logFull() {
 		return 0

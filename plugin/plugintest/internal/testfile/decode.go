@@ -1,13 +1,16 @@
 package testfile
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 	"github.com/daeace23/prober/probe"
 )
@@ -32,18 +35,15 @@ func parse(path string, data []byte) (*File, error) {
 }
 
 func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
-	timeout := defaultTimeout
-	var grants []plugin.Grant
+	defaults := newCase()
 	var module string
 	var cases *yamlpos.Node
 	r.Mapping(n, "", yamlpos.Fields{
 		"apiVersion": r.Constant(plugin.APIVersion),
 		"kind":       r.Constant("PluginTest"),
 		"plugin":     r.String(&module),
-		"defaults": func(n *yamlpos.Node, path string) {
-			r.Mapping(n, path, yamlpos.Fields{"timeout": r.PositiveDuration(&timeout), "grants": readGrants(r, &grants)})
-		},
-		"cases": func(n *yamlpos.Node, _ string) { cases = n },
+		"defaults":   readDefaults(r, defaults),
+		"cases":      func(n *yamlpos.Node, _ string) { cases = n },
 	}, "apiVersion", "kind", "plugin", "cases")
 	f.Plugin = module
 	if !filepath.IsAbs(module) {
@@ -55,7 +55,7 @@ func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
 	names := make(map[string]int)
 	r.Items(cases, "cases", func(n *yamlpos.Node, path string) {
 		c := newCase()
-		c.Line, c.Timeout, c.Grants = n.Line, timeout, grants
+		c.Line, c.Timeout, c.Grants, c.Accepts = n.Line, defaults.Timeout, defaults.Grants, defaults.Accepts
 		decodeCase(r, n, path, c)
 		if first, ok := names[c.Name]; ok {
 			r.Errorf(n, path+".name", "the case in line %d has the name %q, too", first, c.Name)
@@ -63,6 +63,15 @@ func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
 		names[c.Name] = c.Line
 		f.Cases = append(f.Cases, *c)
 	})
+}
+
+// readDefaults reads the defaults of the cases of a file into c.
+func readDefaults(r *field.Reader, c *Case) field.Read {
+	return func(n *yamlpos.Node, path string) {
+		r.Mapping(n, path, yamlpos.Fields{
+			"timeout": r.PositiveDuration(&c.Timeout), "grants": readGrants(r, &c.Grants), "accepts": readAccepts(r, &c.Accepts),
+		})
+	}
 }
 
 func readGrants(r *field.Reader, to *[]plugin.Grant) field.Read {
@@ -87,6 +96,9 @@ func decodeCase(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 		"name":    r.String(&c.Name),
 		"timeout": r.PositiveDuration(&c.Timeout),
 		"grants":  readGrants(r, &c.Grants),
+		"seed":    readSeed(r, c),
+		"time":    readTime(r, c),
+		"accepts": readAccepts(r, &c.Accepts),
 		"request": func(n *yamlpos.Node, path string) { decodeRequest(r, n, path, c) },
 		"host": func(n *yamlpos.Node, path string) {
 			if replayed != nil {
@@ -97,6 +109,30 @@ func decodeCase(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 		},
 		"want": func(n *yamlpos.Node, path string) { decodeWant(r, n, path, &c.Want) },
 	}, required...)
+}
+
+func readSeed(r *field.Reader, c *Case) field.Read {
+	return field.Parsed(r, &c.Seed, func(text string) (*uint64, error) {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%.40q must be an integer from 0 to %d", text, uint64(math.MaxUint64))
+		}
+		return &seed, nil
+	})
+}
+
+// readTime reads the time of a clock that only moves forward from [clock.Epoch].
+func readTime(r *field.Reader, c *Case) field.Read {
+	return field.Parsed(r, &c.Time, func(text string) (time.Time, error) {
+		t, err := time.Parse(time.RFC3339Nano, text)
+		switch {
+		case err != nil:
+			return t, fmt.Errorf("%.40q must be a time such as 2026-01-31T12:00:00Z", text)
+		case t.Before(clock.Epoch):
+			return t, fmt.Errorf("must not be before %s", clock.Epoch.Format(time.RFC3339))
+		}
+		return t.UTC(), nil
+	})
 }
 
 func decodeRequest(r *field.Reader, n *yamlpos.Node, path string, c *Case) {

@@ -37,6 +37,9 @@ type Case struct {
 	Line    int
 	Timeout time.Duration
 
+	Seed *uint64   // of the random bytes of a guest; nil: the position of the case
+	Time time.Time // of a guest's clock at the start; zero: a day for each position
+
 	Kind       probe.Kind
 	Attempt    int
 	LastResult probe.Result
@@ -52,6 +55,9 @@ type Case struct {
 	Names  map[string][]netip.Addr // addresses of hosts; a host without one does not exist
 
 	Want Want
+
+	// Accepts has the [Faults] of peers after which the result of the case is right.
+	Accepts []Fault
 
 	Session string // path of the replayed session, or ""
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/daeace23/prober/plugin/plugintest/internal/cert"
+	"github.com/daeace23/prober/plugin/plugintest/internal/expr"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 )
 
@@ -101,7 +102,7 @@ func (p *player) move(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.servers {
-		if s.network != c.server.network || s.addr != c.server.addr || len(s.conns) > 0 || !s.begins(c.out) {
+		if s.network != c.server.network || s.addr != c.server.addr || len(s.conns) > 0 || !s.begins(c.out, &expr.Env{Now: p.net.Clock.Now()}) {
 			continue
 		}
 		c.server.conns = slices.DeleteFunc(c.server.conns, func(o *conn) bool { return o == c })

@@ -1,0 +1,76 @@
+package plugintest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/daeace23/prober/internal/yamlpos"
+	"github.com/daeace23/prober/plugin/plugintest/internal/adverse"
+	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
+)
+
+// render returns a variant as an item of cases, which fails until the plugin is mended.
+func (s *subject) render(ctx context.Context, v *adverse.Variant, key string) (string, error) {
+	c, item, _ := s.edited(v.Edit)
+	testfile.SetField(item, "name", text(s.c.Name+": "+v.What))
+	testfile.SetField(item, "accepts", nil)
+	want := "failure"
+	if v.Rule == adverse.Same {
+		want = s.base.Result()
+	}
+	wanted := &yamlpos.Node{Kind: yamlpos.Mapping, Style: yaml.FlowStyle}
+	testfile.SetField(wanted, "result", text(want))
+	testfile.SetField(item, "want", wanted)
+	block(item)
+	out, err := encoded([]*yamlpos.Node{item})
+	if err != nil {
+		return "", err
+	}
+	got, err := s.run(ctx, c, len(s.file.Cases))
+	if err != nil {
+		return "", err
+	}
+	if other, _ := s.judge(v, c, got); other != key {
+		out = fmt.Sprintf("# Bytes or dates of this case depend on its position: put it in place of %q.\n", s.c.Name) + out
+	}
+	return out, nil
+}
+
+func text(value string) *yamlpos.Node {
+	n := &yamlpos.Node{}
+	n.SetString(value)
+	return n
+}
+
+// block writes the parts of an item that are long on lines of their own.
+func block(item *yamlpos.Node) {
+	item.Style &^= yaml.FlowStyle
+	host := yamlpos.Field(item, "host")
+	host.Style &^= yaml.FlowStyle
+	for _, name := range []string{"net", "http", "dns"} {
+		peers := yamlpos.Field(host, name)
+		if peers == nil {
+			continue
+		}
+		peers.Style &^= yaml.FlowStyle
+		for _, one := range peers.Content {
+			one.Style &^= yaml.FlowStyle
+			if script := yamlpos.Field(one, "script"); script != nil {
+				script.Style &^= yaml.FlowStyle
+			}
+		}
+	}
+}
+
+func encoded(items []*yamlpos.Node) (string, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(&yamlpos.Node{Kind: yamlpos.List, Content: items}); err != nil {
+		return "", err
+	}
+	return b.String(), enc.Close()
+}
