@@ -22,13 +22,18 @@ const (
 
 var errNotAlone = errors.New("a component that contains other components with modules: embed takes the module out of a component that one module was made into")
 
-// IsComponent reports whether data begins as a component of the component model does.
-func IsComponent(data []byte) bool { return bytes.HasPrefix(data, componentHeader) }
+// IsComponent reports whether data begins as a component does, of any version of the component model.
+func IsComponent(data []byte) bool {
+	return len(data) >= len(componentHeader) && bytes.HasPrefix(data, componentHeader[:4]) && data[6] == 1 && data[7] == 0 // the layer
+}
 
 // CoreModule returns the module that a component was made from, as `wasm-tools component new` does: the only core
 // module that exports a memory of its own. The others are adapters, which prober does not need. The result shares
 // memory with component.
 func CoreModule(component []byte) ([]byte, error) {
+	if IsComponent(component) && !bytes.HasPrefix(component, componentHeader) {
+		return nil, fmt.Errorf("a component of version %d of the format: want %d", component[4], componentHeader[4])
+	}
 	sections, err := sectionsAfter(componentHeader, component)
 	if err != nil {
 		return nil, err

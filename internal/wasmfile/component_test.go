@@ -76,7 +76,8 @@ func TestCoreModuleErrors(t *testing.T) {
 		componentHeader + "\x01\x09":                            "truncated",
 		componentHeader + section(1, withMemory+"\x02\x01\x05"): "core module at byte 8: section 2",
 		componentHeader + strings.Repeat("\x07\x00", 10_001):    "more than 10000 sections",
-		withMemory: "not a WebAssembly module",
+		withMemory:                "not a WebAssembly module",
+		"\x00asm\x0c\x00\x01\x00": "version 12 of the format: want 13",
 	} {
 		module, err := wasmfile.CoreModule([]byte(component))
 		switch {
