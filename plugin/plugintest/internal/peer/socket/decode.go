@@ -79,6 +79,16 @@ func decodeServer(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
 		r.Errorf(n, path, "a peer has a behaviour or a script, not both")
 	}
 	checkEnd(r, s.Script, yamlpos.Join(path, "script"))
+	checkHandshakes(r, s, yamlpos.Join(path, "script"))
+}
+
+// checkHandshakes adds an error if a script waits for a handshake that its peer cannot make.
+func checkHandshakes(r *field.Reader, s *Server, path string) {
+	for i, step := range s.Script {
+		if step.Handshake && s.TLS == nil {
+			r.Errorf(&yamlpos.Node{Line: step.Line}, fmt.Sprintf("%s[%d].handshake", path, i), "the peer makes no TLS: add tls: {} to it, beside script")
+		}
+	}
 }
 
 // checkEnd adds an error if a script sends after it has ended the connection. Two ends are valid,
