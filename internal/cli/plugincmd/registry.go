@@ -206,21 +206,21 @@ func newPull(env *command.Env) *cobra.Command {
 		stateDir        string
 	)
 	c := &cobra.Command{
-		Use:   "pull REF [-o FILE] | --config FILE",
+		Use:   "pull REF [-o FILE] | --agent-config FILE",
 		Short: "Download a plugin from a registry",
 		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, with its\n" +
 			"signature beside it. A program is written to prober-plugin-NAME, with its manifest beside it.\n" +
 			"All bytes are verified against their digests. It prints the reference with the digest, which\n" +
 			"always names the same bytes. It uses docker's credentials and credential helpers. It warns if prober\n" +
 			"cannot load a module, without running it.\n\n" +
-			"With --config it pulls the plugins of prober.yaml whose source is a registry into the cache of\n" +
+			"With --agent-config it pulls the plugins of prober.yaml whose source is a registry into the cache of\n" +
 			"prober run, which uses them when a registry cannot be reached.",
-		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
+		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --agent-config /etc/prober/prober.yaml",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case configFile != "" && (len(args) > 0 || out != "" || f.platform != ""):
-				return command.Usage("usage: "+cmd.UseLine(), "pull: --config takes neither REF nor -o nor --platform")
+				return command.Usage("usage: "+cmd.UseLine(), "pull: --agent-config takes neither REF nor -o nor --platform")
 			case configFile != "":
 				return prefetch(cmd.Context(), env, configFile, stateDir)
 			}
@@ -233,8 +233,10 @@ func newPull(env *command.Env) *cobra.Command {
 	f.add(c)
 	platformFlag(c, &f.platform, "platform of the program to pull, such as linux/arm64 (default the host's)")
 	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to")
-	command.FileFlag(c, &configFile, "", "config", "", "the agent's file, prober.yaml, whose plugins are pulled")
-	c.Flags().StringVar(&stateDir, "state-dir", "", "the --state-dir of prober run, for --config")
+	command.AgentFileFlag(c, &configFile, "the agent's file, prober.yaml, whose plugins are pulled")
+	command.NotFromEnv(c.Flags().Lookup("agent-config"))
+	command.NotFromEnv(c.Flags().Lookup("config"))
+	c.Flags().StringVar(&stateDir, "state-dir", "", "the --state-dir of prober run, for --agent-config")
 	return c
 }
 
@@ -328,7 +330,7 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 		return plugin.Found{}, command.Usage("", "no plugin named %q in %s", name, configFile)
 	}
 	if err := all[at].Err; err != nil {
-		return plugin.Found{}, command.Usage("`prober plugin pull --config "+configFile+"` pulls it", "%w", err)
+		return plugin.Found{}, command.Usage("`prober plugin pull --agent-config "+configFile+"` pulls it", "%w", err)
 	}
 	return all[at].Found, nil
 }
