@@ -90,6 +90,7 @@ func progress(env *command.Env, what string) func(done, total int64) {
 
 func newPush(env *command.Env) *cobra.Command {
 	var f registryFlags
+	var force bool
 	c := &cobra.Command{
 		Use:   "push FILE REF",
 		Short: "Put a plugin into a registry",
@@ -100,7 +101,8 @@ func newPush(env *command.Env) *cobra.Command {
 			"module, push puts it inside, which changes the digest of the module.\n\n" +
 			"A module that prober cannot load is not pushed. Push starts a module once, in the sandbox.\n\n" +
 			"A program is pushed for one platform, with the manifest beside it. If the registry has programs\n" +
-			"of the same version for other platforms, it is added to them, and the reference changes.",
+			"of the same version for other platforms, it is added to them, and the reference changes.\n\n" +
+			"A tag of another plugin, or of an image, is not replaced without --force.",
 		Example: "  prober plugin push demo/demo.wasm ghcr.io/me/demo:1.0.0\n" +
 			"  prober plugin push arm64/prober-plugin-demo ghcr.io/me/demo:1.0.0 --platform linux/arm64",
 		Args: command.Arguments("FILE", "REF"),
@@ -114,6 +116,9 @@ func newPush(env *command.Env) *cobra.Command {
 				return err
 			}
 			return f.withClient(cmd.Context(), env, "push "+a.Manifest.Name, func(ctx context.Context, c *oci.Client) error {
+				if err := mayReplace(ctx, c, ref, a.Manifest.Name, force); err != nil {
+					return err
+				}
 				if a, err = c.Join(ctx, ref, a); err != nil {
 					return err
 				}
@@ -128,7 +133,24 @@ func newPush(env *command.Env) *cobra.Command {
 	}
 	f.add(c)
 	platformFlag(c, &f.platform, "platform of the program, such as linux/arm64 (default the host's)")
+	c.Flags().BoolVar(&force, "force", false, "replace a tag that belongs to another plugin or is no plugin")
 	return c
+}
+
+// mayReplace returns an error if a push of the plugin called name would replace something else at ref.
+func mayReplace(ctx context.Context, c *oci.Client, ref plugin.Reference, name string, force bool) error {
+	if force {
+		return nil
+	}
+	holder, err := c.Holder(ctx, ref)
+	switch {
+	case errors.Is(err, oci.ErrNotPlugin):
+		return &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("push: %w", err), Hint: "nothing was sent; --force replaces it"}
+	case err == nil && holder != "" && holder != name:
+		return &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("push: %s is the plugin %q, not %q", ref, holder, name), Hint: "nothing was sent; --force replaces it"}
+	default:
+		return err
+	}
 }
 
 // packed returns the plugin in a file or project folder as an artifact, if hosts can load it. platform is the
