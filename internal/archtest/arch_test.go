@@ -82,6 +82,7 @@ var packages = map[string]struct {
 		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular", "internal/clip", "internal/semantic"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
+	"plugin/index":       {ours: []string{"internal/semantic", "internal/yamlpos", "plugin"}, others: []string{"sigs.k8s.io/yaml"}},
 	"plugin/compat":      {ours: []string{"internal/semantic", "plugin", "plugin/schema"}},
 	"internal/semantic":  {others: []string{"golang.org/x/mod"}},
 	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "internal/nearest", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
@@ -127,8 +128,9 @@ var packages = map[string]struct {
 		ours: []string{"probe", "handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
 	},
 	"plugin/plugintest/internal/peer/httpmatch": {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
+	"plugin/plugintest/internal/peer/program":   {ours: []string{"internal/procgroup"}},
 	"plugin/plugintest/internal/peer/socket": {
-		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/expr", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
+		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/expr", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch", "plugin/plugintest/internal/peer/program"},
 	},
 	"plugin/plugintest/internal/peer/web": {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
@@ -177,7 +179,7 @@ var packages = map[string]struct {
 	"internal/httpget":      {ours: []string{"probe"}},
 	"internal/netnstest":    {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "handlers/netns", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
+		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "handlers/netns", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/statefile", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
@@ -227,7 +229,7 @@ var packages = map[string]struct {
 	"internal/window":       {ours: []string{"core/endpoint"}},
 	"agent/notify/format":   {ours: []string{"config", "core/states"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "internal/statefile", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -252,7 +254,7 @@ var packages = map[string]struct {
 	"agent/hostwatch": {ours: []string{"probe", "core/worker", "internal/joined"}},
 	"agent/statelock": {ours: []string{"internal/ownership"}},
 	"agent/push": {
-		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/nearest", "internal/ownership", "internal/regular", "internal/yamlpos", "probe"},
+		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/nearest", "internal/ownership", "internal/regular", "internal/statefile", "internal/yamlpos", "probe"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
 	"agent/endpoints": {
@@ -339,7 +341,7 @@ var packages = map[string]struct {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
 			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/perfdata", "internal/procgroup", "internal/regular",
-			"internal/clip", "internal/semantic", "internal/wasmfile", "internal/yamlpos",
+			"internal/clip", "internal/outbound", "internal/semantic", "internal/wasmfile", "internal/yamlpos",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},

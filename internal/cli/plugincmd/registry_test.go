@@ -105,8 +105,8 @@ func TestPluginPushKeepsTagOfOthers(t *testing.T) {
 		{[]string{"demo.wasm", "/me/demo:3"}, 0, "prober: pushed demo 1.0.0 with its signature as HOST/me/demo:3\n"},
 		{[]string{"newer.wasm", "/me/demo:3"}, 0, "prober: pushed demo 2.0.0 as HOST/me/demo:3\n"},
 		{[]string{"other.wasm", "/me/demo:3"}, 1, `prober: error: push: HOST/me/demo:3 is the plugin "demo", not "other"`},
-		{[]string{"other.wasm", "/me/demo:3", "--force"}, 0, "prober: pushed other 1.0.0 as HOST/me/demo:3\n"},
-		{[]string{"demo.wasm", "/me/demo:2", "--force"}, 0, "prober: pushed demo 1.0.0 with its signature as HOST/me/demo:2\n"},
+		{[]string{"other.wasm", "/me/demo:3", "--force", "--skip-check"}, 0, "prober: pushed other 1.0.0 as HOST/me/demo:3\n"},
+		{[]string{"demo.wasm", "/me/demo:2", "--force", "--skip-check"}, 0, "prober: pushed demo 1.0.0 with its signature as HOST/me/demo:2\n"},
 	} {
 		args := slices.Concat([]string{"plugin", "push", step.args[0], r.Host + step.args[1], "--plain-http"}, step.args[2:])
 		if code, _, stderr := clitest.Run(nil, args...); code != step.code || !strings.HasPrefix(strings.ReplaceAll(stderr, r.Host, "HOST"), step.stderr) {
@@ -122,11 +122,14 @@ func TestPluginSaveAndLoad(t *testing.T) {
 		t.Errorf("exit code %d, %q: want no plugin in a folder without plugin.yaml", code, stderr)
 	}
 	clitest.WriteTree(t, ".", map[string]string{"plugin.yaml": clitest.Manifest})
-	code, pinned, stderr := clitest.Run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http")
+	code, pinned, stderr := clitest.Run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http", "--skip-check")
 	if code != 0 {
 		t.Fatal(stderr)
 	}
 	_, digest, _ := strings.Cut(pinned, "@")
+	if code, _, stderr := clitest.Run(nil, "plugin", "pull", host+"/demo:1", "--plain-http"); code != 0 { // with the report
+		t.Fatal(stderr)
+	}
 	for _, tc := range [][]string{
 		{"demo.wasm", "-o", "a.tar"}, {"demo.wasm", "-o", "a"}, {host + "/demo:1", "-o", "b.tar", "--plain-http"}, {host + "/demo:1", "-o", "b", "--plain-http"},
 	} {
