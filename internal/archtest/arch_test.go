@@ -341,7 +341,7 @@ var packages = map[string]struct {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
 			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/perfdata", "internal/procgroup", "internal/regular",
-			"internal/clip", "internal/outbound", "internal/semantic", "internal/wasmfile",
+			"internal/clip", "internal/outbound", "internal/semantic", "internal/wasmfile", "internal/yamlpos",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},

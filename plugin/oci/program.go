@@ -172,6 +172,33 @@ func (c *Client) Join(ctx context.Context, ref plugin.Reference, a *Artifact) (*
 	return joined, c.explain(ctx, ref, err)
 }
 
+// Holder returns the name of the plugin at ref, or "" if there is none, if its publisher has not noted it, or if the
+// registry does not let this client read. The error matches [ErrNotPlugin] if something else is at ref.
+func (c *Client) Holder(ctx context.Context, ref plugin.Reference) (name string, err error) {
+	root, err := c.pullRoot(ctx, ref)
+	switch {
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnauthorized):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	var noted map[string]string
+	if root.desc.MediaType == ocispec.MediaTypeImageIndex {
+		index, _, err := variantsOf(root.data)
+		if err != nil {
+			return "", c.explain(ctx, ref, err)
+		}
+		noted = index.Annotations
+	} else {
+		m, err := parseRoot(root)
+		if err != nil {
+			return "", c.explain(ctx, ref, err)
+		}
+		noted = m.Annotations
+	}
+	return noted[ocispec.AnnotationTitle], nil
+}
+
 // PullWhole is [Client.Pull] with the programs of all platforms, so that the artifact can be saved.
 // It does not pull signatures of cosign.
 func (c *Client) PullWhole(ctx context.Context, ref plugin.Reference) (*Artifact, error) {

@@ -282,7 +282,11 @@ func (g *guestRun) growth(ctx context.Context) (checked, error) {
 		guest, total = append(guest, got.Memory), append(total, w.host.Memory())
 	}
 	failures := append(grown("the guest's memory", guest), grown("the memory of all instances", total)...)
-	return checked{failures: failures, note: fmt.Sprintf("%d calls", len(guest))}, nil
+	note := fmt.Sprintf("%d calls", len(guest))
+	if len(guest) < maxCalls {
+		note = fmt.Sprintf("only %d calls, in %v", len(guest), cmp.Or(g.cfg.Patience, defaultPatience))
+	}
+	return checked{failures: failures, note: note}, nil
 }
 
 // grown returns a failure if sizes rise after the first fifth of the calls. The host may replace a

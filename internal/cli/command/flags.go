@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The formats of -o.
@@ -57,6 +58,30 @@ func OutputFlag(c *cobra.Command, value *string, formats ...string) {
 func FileFlag(c *cobra.Command, value *string, short, name, without, help string) {
 	c.Flags().StringVarP(value, name, short, without, help)
 	NotFromEnv(c.Flags().Lookup(name))
+}
+
+// AgentFileFlag adds --agent-config, which names prober.yaml, and its older name --config. The commands of plugins
+// have both, since --config is the plugin's config in those that probe.
+func AgentFileFlag(c *cobra.Command, value *string, help string) {
+	c.Flags().StringVar(value, "agent-config", "", help)
+	c.Flags().Var(olderName{c.Flags().Lookup("agent-config")}, "config", "older name of --agent-config")
+}
+
+// olderName is the value of a flag with another name. It counts only if the flag itself is not set.
+type olderName struct{ *pflag.Flag }
+
+// String implements [pflag.Value].
+func (olderName) String() string { return "" }
+
+// Type implements [pflag.Value].
+func (olderName) Type() string { return "string" }
+
+// Set implements [pflag.Value].
+func (n olderName) Set(s string) error {
+	if n.Changed {
+		return nil
+	}
+	return n.Value.Set(s)
 }
 
 // Folder returns a command that only has subcommands.

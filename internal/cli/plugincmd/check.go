@@ -66,7 +66,7 @@ func newCheck(env *command.Env) *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().StringVar(&against, "against", "", "last released version: a plugin, an OCI layout, or a reference")
-	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
+	command.AgentFileFlag(c, &configFile, "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
 	command.OutputFlag(c, &output, command.Table, command.JSON, command.YAML)
 	return c
 }

@@ -75,11 +75,11 @@ func newInspect(env *command.Env) *cobra.Command {
 		Use:   "inspect FILE|NAME",
 		Short: "Show a plugin's manifest, requests, grants and limits",
 		Long: "Inspect shows a plugin's manifest, what it requests, the fields of its config, and its limits,\n" +
-			"without running it. It compiles a module, and says if prober cannot load it. With --config it also\n" +
+			"without running it. It compiles a module, and says if prober cannot load it. With --agent-config it also\n" +
 			"shows the grants and limits of prober.yaml. Signatures are checked with the keys of --key, or\n" +
 			"else with the trusted keys of prober.yaml. The report of prober plugin check is the author's claim.",
 		Example: "  prober plugin inspect demo/demo.wasm\n" +
-			"  prober plugin inspect redis --plugins /etc/prober/plugins --config /etc/prober/prober.yaml\n" +
+			"  prober plugin inspect redis --plugins /etc/prober/plugins --agent-config /etc/prober/prober.yaml\n" +
 			"  prober plugin inspect redis --plugins /etc/prober/plugins --key ops.pub -o json",
 		Args:              command.Arguments("FILE|NAME"),
 		ValidArgsFunction: completePlugins(&dirs),
@@ -111,7 +111,7 @@ func newInspect(env *command.Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
-	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml")
+	command.AgentFileFlag(c, &configFile, "the agent's file, prober.yaml")
 	c.Flags().StringArrayVar(&keys, "key", nil, "file of a public key")
 	command.OutputFlag(c, &output, command.Table, command.JSON, command.YAML)
 	return c

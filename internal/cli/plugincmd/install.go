@@ -40,7 +40,7 @@ func newInstall(env *command.Env) *cobra.Command {
 		Use:   "install NAME[@VERSION] --index INDEX [--plugins DIR]",
 		Short: "Install a plugin of an index: download, verify and lock it",
 		Long: "Install downloads the newest version of a plugin of an index, or VERSION. It verifies the digests of the\n" +
-			"index, and the signature: by the keys of --key, or else by trust in the prober.yaml of --config. Then it\n" +
+			"index, and the signature: by the keys of --key, or else by trust in the prober.yaml of --agent-config. Then it\n" +
 			"writes the plugin to the folder --plugins, and its digest to the lock. Nothing is written if a check fails.\n\n" +
 			"A program, which has no sandbox, must be signed by such a key. A plugin with the name of a built-in\n" +
 			"handler cannot be installed. One with the name of a plugin that is part of prober needs\n" +
@@ -52,7 +52,7 @@ func newInstall(env *command.Env) *cobra.Command {
 	}
 	i.add(c)
 	c.Flags().StringVar(&i.dir, "plugins", ".", "folder to write to")
-	c.Flags().StringVar(&i.configFile, "config", "", "the agent's file, prober.yaml, with pins and trusted keys")
+	command.AgentFileFlag(c, &i.configFile, "the agent's file, prober.yaml, with pins and trusted keys")
 	c.Flags().StringArrayVar(&i.keys, "key", nil, "file of a public key that must have signed the plugin")
 	command.FileFlag(c, &i.lock, "", "lock", trust.LockFile, "lock to add the plugin to")
 	c.Flags().BoolVar(&i.replaceShipped, "replace-shipped", false, "allow the name of a plugin that is part of prober")
@@ -82,7 +82,7 @@ func (i *installing) run(ctx context.Context, text string) error {
 	}
 	verdict, err := i.verify(f)
 	if err == nil && a.Beside != nil && verdict.State != trust.Signed { // it would have all permissions of prober
-		err = fmt.Errorf("plugin %q is a program without a sandbox, and --key or trust in --config must name a key that signed it", name)
+		err = fmt.Errorf("plugin %q is a program without a sandbox, and --key or trust in --agent-config must name a key that signed it", name)
 	}
 	if err != nil {
 		return &command.Exit{Code: command.ExitFailed, Err: err, Hint: nothingWritten}
@@ -187,7 +187,7 @@ func matches(a *oci.Artifact, name string, v index.Version) error {
 	return nil
 }
 
-// verify checks the signature of f by --key or --config.
+// verify checks the signature of f by --key or --agent-config.
 func (i *installing) verify(f plugin.Found) (trust.Verdict, error) {
 	if len(i.keys) > 0 {
 		policy, err := policyOf(i.keys)
@@ -206,7 +206,7 @@ func (i *installing) verify(f plugin.Found) (trust.Verdict, error) {
 	}
 	verdict, err := policy.Admit(&f)
 	if err == nil && verdict.State != trust.Signed {
-		i.env.Warn("the signature of plugin %q was not verified: --key or trust in --config names the keys", f.Manifest.Name)
+		i.env.Warn("the signature of plugin %q was not verified: --key or trust in --agent-config names the keys", f.Manifest.Name)
 	}
 	return verdict, err
 }

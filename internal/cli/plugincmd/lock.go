@@ -24,10 +24,10 @@ func newLock(env *command.Env) *cobra.Command {
 		file       string
 	)
 	c := &cobra.Command{
-		Use:   "lock --plugins DIR... [--config FILE] [-o FILE]",
+		Use:   "lock --plugins DIR... [--agent-config FILE] [-o FILE]",
 		Short: "Lock the plugins that may be loaded, byte for byte",
 		Long: "Lock writes the name, version, digest, signer and source of each plugin to a file.\n" +
-			"`prober run --plugins-lock FILE` then loads these plugins and no others. With --config, the\n" +
+			"`prober run --plugins-lock FILE` then loads these plugins and no others. With --agent-config, the\n" +
 			"plugins of prober.yaml are locked too, and nothing is written if one does not match its digest\n" +
 			"or lacks a required signature. Changes since the last lock are printed to stderr, and so are modules\n" +
 			"that prober cannot load, which it does not run.",
@@ -35,13 +35,13 @@ func newLock(env *command.Env) *cobra.Command {
 		Args:    command.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(dirs) == 0 && configFile == "" {
-				return command.Usage("--plugins names a folder of plugins", "lock: --plugins or --config is required")
+				return command.Usage("--plugins names a folder of plugins", "lock: --plugins or --agent-config is required")
 			}
 			return lockPlugins(cmd.Context(), env, admit.Config{ConfigFile: configFile}, dirs, file)
 		},
 	}
 	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
-	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml")
+	command.AgentFileFlag(c, &configFile, "the agent's file, prober.yaml")
 	command.FileFlag(c, &file, "o", "out", trust.LockFile, "the lock; - writes it to stdout")
 	return c
 }

@@ -136,7 +136,7 @@ func TestProgramErrors(t *testing.T) {
 		{[]string{"push", "check", host + "/demo:1"}, 64, "check/plugin.yaml is a command of this host, and cannot be pushed"},
 		{[]string{"pull", host + "/demo:1", "--plain-http"}, 1, host + "/demo:1 has no program for " + here + "; it has aix/ppc64\nprober: hint: --platform names another one\n"},
 		{[]string{"pull", host + "/demo:1", "--plain-http", "--platform", "aix/ppc64", "-o", "demo"}, 64, "-o demo: a program must be called prober-plugin-NAME; want such a file, or a folder"},
-		{[]string{"pull", "--config", "prober.yaml", "--platform", "aix/ppc64"}, 64, "pull: --config takes neither REF nor -o nor --platform"},
+		{[]string{"pull", "--agent-config", "prober.yaml", "--platform", "aix/ppc64"}, 64, "pull: --agent-config takes neither REF nor -o nor --platform"},
 		{[]string{"load", "nosuch", "--platform", "x"}, 64, `"x" is not a platform`},
 	} {
 		code, stdout, stderr := clitest.Run(nil, append([]string{"plugin"}, tc.args...)...)

@@ -41,17 +41,17 @@ func TestPluginPullConfig(t *testing.T) {
 		out  string
 		errs []string
 	}{
-		{"not pulled yet", []string{"inspect", "demo", "--config", "prober.yaml"}, 64, "",
-			[]string{"demo:1: it is not in the plugin cache\n", "prober: hint: `prober plugin pull --config prober.yaml` pulls it\n"}},
-		{"pulled", []string{"pull", "--config", "prober.yaml"}, 0, pulled + "\n", nil},
+		{"not pulled yet", []string{"inspect", "demo", "--agent-config", "prober.yaml"}, 64, "",
+			[]string{"demo:1: it is not in the plugin cache\n", "prober: hint: `prober plugin pull --agent-config prober.yaml` pulls it\n"}},
+		{"pulled", []string{"pull", "--agent-config", "prober.yaml"}, 0, pulled + "\n", nil},
 		{"nothing to pull", []string{"pull", "--config", "none.yaml"}, 0, "", []string{"prober: none.yaml names no plugin of a registry\n"}},
 		{"wrong", []string{"pull", "--config", "bad.yaml"}, 1, "", []string{
 			`prober: error: plugin "demo": ` + host + "/demo:2: not found\n", `plugin "tls": ` + host + "/demo:3: the registry speaks plain HTTP, which must be allowed (plainHTTP: true allows it)\n",
 		}},
 		{"both", []string{"pull", host + "/demo:1", "extra"}, 64, "", []string{"usage: prober plugin pull REF"}},
-		{"config and more", []string{"pull", host + "/demo:1", "--config", "prober.yaml"}, 64, "", []string{"pull: --config takes neither REF nor -o"}},
+		{"config and more", []string{"pull", host + "/demo:1", "--agent-config", "prober.yaml"}, 64, "", []string{"pull: --agent-config takes neither REF nor -o"}},
 		{"no config", []string{"pull", "--config", "nosuch.yaml"}, 64, "", []string{"nosuch.yaml: no such file"}},
-		{"locked", []string{"lock", "--config", "prober.yaml"}, 0, "", []string{"prober: added demo 1.0.0, sha256:"}},
+		{"locked", []string{"lock", "--agent-config", "prober.yaml"}, 0, "", []string{"prober: added demo 1.0.0, sha256:"}},
 	}
 	for _, s := range steps {
 		code, stdout, stderr := clitest.Run(nil, append([]string{"plugin"}, s.args...)...)
@@ -70,7 +70,7 @@ func TestPluginPullConfig(t *testing.T) {
 	}
 
 	away.Store(true)
-	code, stdout, stderr := clitest.Run(nil, "plugin", "inspect", "demo", "--config", "prober.yaml")
+	code, stdout, stderr := clitest.Run(nil, "plugin", "inspect", "demo", "--agent-config", "prober.yaml")
 	if code != 0 || !strings.Contains(stdout, "oci://"+pulled) {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
@@ -78,11 +78,11 @@ func TestPluginPullConfig(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "success") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	code, stdout, stderr = clitest.Run(nil, "plugin", "pull", "--config", "prober.yaml")
+	code, stdout, stderr = clitest.Run(nil, "plugin", "pull", "--agent-config", "prober.yaml")
 	if code != 1 || stdout != pulled+"\n" || !strings.Contains(stderr, "the registry answered 410 Gone") {
 		t.Errorf("exit code %d, want one that says that this is not the newest\n%s%s", code, stdout, stderr)
 	}
-	code, _, stderr = clitest.Run(nil, "plugin", "lock", "--config", "prober.yaml")
+	code, _, stderr = clitest.Run(nil, "plugin", "lock", "--agent-config", "prober.yaml")
 	if code != 1 || !strings.Contains(stderr, "the registry answered 410 Gone") || !strings.Contains(stderr, "prober: hint: no lock was written\n") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}

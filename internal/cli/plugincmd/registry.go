@@ -91,7 +91,7 @@ func progress(env *command.Env, what string) func(done, total int64) {
 
 func newPush(env *command.Env) *cobra.Command {
 	var f registryFlags
-	var skip bool
+	var force, skip bool
 	c := &cobra.Command{
 		Use:   "push FILE REF",
 		Short: "Put a plugin into a registry",
@@ -104,7 +104,8 @@ func newPush(env *command.Env) *cobra.Command {
 			"report into the artifact. It starts a module in the sandbox, and no program. A module that prober cannot\n" +
 			"load is not pushed, even with --skip-check.\n\n" +
 			"A program is pushed for one platform, with the manifest beside it. If the registry has programs\n" +
-			"of the same version for other platforms, it is added to them, and the reference changes.",
+			"of the same version for other platforms, it is added to them, and the reference changes.\n\n" +
+			"A tag of another plugin, or of an image, is not replaced without --force.",
 		Example: "  prober plugin push demo/demo.wasm ghcr.io/me/demo:1.0.0\n" +
 			"  prober plugin push arm64/prober-plugin-demo ghcr.io/me/demo:1.0.0 --platform linux/arm64",
 		Args: command.Arguments("FILE", "REF"),
@@ -118,6 +119,9 @@ func newPush(env *command.Env) *cobra.Command {
 				return err
 			}
 			return f.withClient(cmd.Context(), env, "push "+a.Manifest.Name, func(ctx context.Context, c *oci.Client) error {
+				if err := mayReplace(ctx, c, ref, a.Manifest.Name, force); err != nil {
+					return err
+				}
 				if a, err = checkedArtifact(ctx, env, c, ref, args[0], a, skip); err != nil {
 					return err
 				}
@@ -136,7 +140,24 @@ func newPush(env *command.Env) *cobra.Command {
 	f.add(c)
 	skipFlag(c, &skip, "push without a check; the artifact says so")
 	platformFlag(c, &f.platform, "platform of the program, such as linux/arm64 (default the host's)")
+	c.Flags().BoolVar(&force, "force", false, "replace a tag that belongs to another plugin or is no plugin")
 	return c
+}
+
+// mayReplace returns an error if a push of the plugin called name would replace something else at ref.
+func mayReplace(ctx context.Context, c *oci.Client, ref plugin.Reference, name string, force bool) error {
+	if force {
+		return nil
+	}
+	holder, err := c.Holder(ctx, ref)
+	switch {
+	case errors.Is(err, oci.ErrNotPlugin):
+		return &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("push: %w", err), Hint: "nothing was sent; --force replaces it"}
+	case err == nil && holder != "" && holder != name:
+		return &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("push: %s is the plugin %q, not %q", ref, holder, name), Hint: "nothing was sent; --force replaces it"}
+	default:
+		return err
+	}
 }
 
 // packed returns the plugin in a file or project folder as an artifact, if hosts can load it. platform is the
@@ -214,21 +235,21 @@ func newPull(env *command.Env) *cobra.Command {
 		stateDir        string
 	)
 	c := &cobra.Command{
-		Use:   "pull REF [-o FILE] | --config FILE",
+		Use:   "pull REF [-o FILE] | --agent-config FILE",
 		Short: "Download a plugin from a registry",
 		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, with its\n" +
 			"signature beside it. A program is written to prober-plugin-NAME, with its manifest beside it.\n" +
 			"All bytes are verified against their digests. It prints the reference with the digest, which\n" +
 			"always names the same bytes. It uses docker's credentials and credential helpers. It warns if prober\n" +
 			"cannot load a module, without running it.\n\n" +
-			"With --config it pulls the plugins of prober.yaml whose source is a registry into the cache of\n" +
+			"With --agent-config it pulls the plugins of prober.yaml whose source is a registry into the cache of\n" +
 			"prober run, which uses them when a registry cannot be reached.",
-		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
+		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --agent-config /etc/prober/prober.yaml",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case configFile != "" && (len(args) > 0 || out != "" || f.platform != ""):
-				return command.Usage("usage: "+cmd.UseLine(), "pull: --config takes neither REF nor -o nor --platform")
+				return command.Usage("usage: "+cmd.UseLine(), "pull: --agent-config takes neither REF nor -o nor --platform")
 			case configFile != "":
 				return prefetch(cmd.Context(), env, configFile, stateDir)
 			}
@@ -241,8 +262,10 @@ func newPull(env *command.Env) *cobra.Command {
 	f.add(c)
 	platformFlag(c, &f.platform, "platform of the program to pull, such as linux/arm64 (default the host's)")
 	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to")
-	command.FileFlag(c, &configFile, "", "config", "", "the agent's file, prober.yaml, whose plugins are pulled")
-	c.Flags().StringVar(&stateDir, "state-dir", "", "the --state-dir of prober run, for --config")
+	command.AgentFileFlag(c, &configFile, "the agent's file, prober.yaml, whose plugins are pulled")
+	command.NotFromEnv(c.Flags().Lookup("agent-config"))
+	command.NotFromEnv(c.Flags().Lookup("config"))
+	c.Flags().StringVar(&stateDir, "state-dir", "", "the --state-dir of prober run, for --agent-config")
 	return c
 }
 
@@ -336,7 +359,7 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 		return plugin.Found{}, command.Usage("", "no plugin named %q in %s", name, configFile)
 	}
 	if err := all[at].Err; err != nil {
-		return plugin.Found{}, command.Usage("`prober plugin pull --config "+configFile+"` pulls it", "%w", err)
+		return plugin.Found{}, command.Usage("`prober plugin pull --agent-config "+configFile+"` pulls it", "%w", err)
 	}
 	return all[at].Found, nil
 }

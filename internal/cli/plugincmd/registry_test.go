@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,41 @@ func TestPluginPushAndPull(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	checkFile(t, "other.wasm.sig", nil)
+}
+
+func TestPluginPushKeepsTagOfOthers(t *testing.T) {
+	demoFile(t)
+	r := registrytest.New(t)
+	other, err := plugin.Embed([]byte(clitest.Module(t, 0)), []byte(strings.Replace(clitest.Manifest, "name: demo", "name: other", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, err := plugin.Embed([]byte(clitest.Module(t, 0)), []byte(strings.Replace(clitest.Manifest, "version: 1.0.0", "version: 2.0.0", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clitest.WriteTree(t, ".", map[string]string{"other.wasm": string(other), "newer.wasm": string(newer)})
+	r.PushModule(t, "me/demo:1", other)
+	r.Put(t, "/v2/me/demo/manifests/2", "application/vnd.oci.image.manifest.v1+json",
+		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}`)
+	for _, step := range []struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		{[]string{"demo.wasm", "/me/demo:1"}, 1, `prober: error: push: HOST/me/demo:1 is the plugin "other", not "demo"` + "\nprober: hint: nothing was sent; --force replaces it\n"},
+		{[]string{"demo.wasm", "/me/demo:2"}, 1, "prober: error: push: HOST/me/demo:2 is an image, not a plugin\nprober: hint: nothing was sent; --force replaces it\n"},
+		{[]string{"demo.wasm", "/me/demo:3"}, 0, "prober: pushed demo 1.0.0 with its signature as HOST/me/demo:3\n"},
+		{[]string{"newer.wasm", "/me/demo:3"}, 0, "prober: pushed demo 2.0.0 as HOST/me/demo:3\n"},
+		{[]string{"other.wasm", "/me/demo:3"}, 1, `prober: error: push: HOST/me/demo:3 is the plugin "demo", not "other"`},
+		{[]string{"other.wasm", "/me/demo:3", "--force", "--skip-check"}, 0, "prober: pushed other 1.0.0 as HOST/me/demo:3\n"},
+		{[]string{"demo.wasm", "/me/demo:2", "--force", "--skip-check"}, 0, "prober: pushed demo 1.0.0 with its signature as HOST/me/demo:2\n"},
+	} {
+		args := slices.Concat([]string{"plugin", "push", step.args[0], r.Host + step.args[1], "--plain-http"}, step.args[2:])
+		if code, _, stderr := clitest.Run(nil, args...); code != step.code || !strings.HasPrefix(strings.ReplaceAll(stderr, r.Host, "HOST"), step.stderr) {
+			t.Errorf("%v: exit code %d, %q, want %d, %q", step.args, code, stderr, step.code, step.stderr)
+		}
+	}
 }
 
 func TestPluginSaveAndLoad(t *testing.T) {

@@ -40,10 +40,10 @@ func newTest(env *command.Env) *cobra.Command {
 			"are started: look at the files of others before you test them.\n\n" +
 			"A program runs in real time, and its peers are simulated on the loopback interface. Cases that\n" +
 			"need a sandbox are left out. The command of a Nagios check must be beside its plugin.yaml, or in\n" +
-			"a folder of nagios.folders in the file of --config.\n\n" +
+			"a folder of nagios.folders in the file of --agent-config.\n\n" +
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
 		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml\n" +
-			"  prober plugin test --config /etc/prober/prober.yaml examples/nagios/http",
+			"  prober plugin test --agent-config /etc/prober/prober.yaml examples/nagios/http",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) == 0 {
@@ -69,7 +69,7 @@ func newTest(env *command.Env) *cobra.Command {
 		},
 	}
 	command.FileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, instead of the one in the test files")
-	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
+	command.AgentFileFlag(c, &configFile, "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
 	c.Flags().BoolVar(&cfg.Cover, "cover", false, "show how often the cases call each function of a module; leaves out the checks of every plugin")
@@ -268,13 +268,13 @@ func samePlugin(path, module string) bool {
 }
 
 // startProgram returns a function that starts programs. A program that crashed starts again without a
-// pause. configured reports whether --config is set.
+// pause. configured reports whether --agent-config is set.
 func startProgram(test plugintest.Config, configured bool) func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
 	return func(ctx context.Context, found plugin.Found, environ []string) (plugintest.Program, error) {
 		if found.Manifest.Runtime == plugin.Nagios {
 			check, err := process.LoadCheck(process.Config{Logger: slog.New(slog.DiscardHandler), Strict: test.Strict}, found)
 			if err != nil && !configured {
-				err = command.Usage("--config FILE names a prober.yaml with nagios.folders", "%w", err)
+				err = command.Usage("--agent-config FILE names a prober.yaml with nagios.folders", "%w", err)
 			}
 			return check, err
 		}

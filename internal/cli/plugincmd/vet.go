@@ -16,6 +16,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/wasmfile"
+	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
 	"github.com/daeace23/prober/probe"
@@ -52,11 +53,14 @@ type finding struct {
 	Message string `json:"message"`
 }
 
-// String returns "PATH:LINE:COLUMN: message".
+// String returns "PATH:LINE:COLUMN: message". A finding in a manifest has a field in place of the column.
 func (f finding) String() string {
 	place := f.Path
 	if f.Line > 0 {
-		place += fmt.Sprintf(":%d:%d", f.Line, f.Column)
+		place += fmt.Sprintf(":%d", f.Line)
+	}
+	if f.Column > 0 {
+		place += fmt.Sprintf(":%d", f.Column)
 	}
 	if f.Field != "" {
 		place += ": " + f.Field
@@ -82,14 +86,14 @@ func vetPlugin(ctx context.Context, env *command.Env, path, output string) error
 
 // vetFindings returns the findings about the plugin in the folder dir, at path.
 func vetFindings(ctx context.Context, env *command.Env, path, dir string) ([]finding, error) {
-	manifest, _, err := readProject(dir)
+	manifest, text, err := readProject(dir)
 	if err != nil {
 		return nil, err
 	}
 	if err := isModuleOf(path, dir, manifest); err != nil {
 		return nil, command.Usage("", "%w", err)
 	}
-	findings := vetManifest(filepath.Join(dir, "plugin.yaml"), manifest)
+	findings := vetManifest(filepath.Join(dir, plugin.ManifestFile), text, manifest)
 	for _, look := range []func() ([]finding, error){
 		func() ([]finding, error) { return vetCases(dir, manifest.Name) },
 		func() ([]finding, error) { return vetGo(dir, manifest) },
@@ -121,23 +125,30 @@ func printFindings(env *command.Env, findings []finding, output string) error {
 	return nil
 }
 
-func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
+// vetManifest returns the findings about a manifest. text is the file at path.
+func vetManifest(path string, text []byte, m *plugin.Manifest) (findings []finding) {
+	d := yamlpos.Decoder{File: path}
+	root := d.Parse(text, plugin.MaxManifest)
+	if root == nil { // m was read from text
+		return nil
+	}
+	add := func(field, format string, args ...any) {
+		findings = append(findings, finding{Path: path, Line: yamlpos.Line(root, field), Field: field, Message: fmt.Sprintf(format, args...)})
+	}
 	if slices.Contains(builtinNames(), m.Name) {
-		findings = append(findings, finding{Path: path, Field: "name", Message: fmt.Sprintf("%q is a built-in handler: no agent loads a plugin of that name", m.Name)})
+		add("name", "%q is a built-in handler: no agent loads a plugin of that name", m.Name)
 	}
 	if m.Config.JSON() == nil {
-		findings = append(findings, finding{Path: path, Field: "config.schema", Message: "is not set: any config is accepted"})
+		add("config.schema", "is not set: any config is accepted")
 	}
-	for _, r := range m.Requests {
+	for i, r := range m.Requests {
 		if r.Reason == "" {
-			findings = append(findings, finding{Path: path, Field: "requests", Message: r.Capability + ": no reason: the operator needs one to decide"})
+			add(fmt.Sprintf("requests[%d]", i), "%s: no reason: the operator needs one to decide", r.Capability)
 		}
 	}
 	for i, metric := range m.Metrics {
 		if !abi.ValidMetricName(metric.Name) {
-			findings = append(findings, finding{
-				Path: path, Field: fmt.Sprintf("metrics[%d].name", i), Message: fmt.Sprintf("%.80q is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$", metric.Name),
-			})
+			add(fmt.Sprintf("metrics[%d].name", i), "%.80q is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$", metric.Name)
 		}
 	}
 	return findings

@@ -31,8 +31,8 @@ func TestPluginVet(t *testing.T) {
 	})
 	code, stdout, stderr := clitest.Run(nil, "plugin", "vet", dir)
 	want := []string{
-		dir + "/plugin.yaml: config.schema: is not set: any config is accepted",
-		dir + "/plugin.yaml: requests: kv: no reason: the operator needs one to decide",
+		dir + "/plugin.yaml:1: config.schema: is not set: any config is accepted",
+		dir + "/plugin.yaml:5: requests[0]: kv: no reason: the operator needs one to decide",
 		dir + "/demo_test.yaml: is missing: there are no test cases",
 		dir + "/main.go:9:9: net.Dial reaches no network in a guest: use sdk.Dial, or sdkhttp",
 		dir + "/main.go:10:9: web.Get reaches no network in a guest: use sdk.Dial, or sdkhttp",
@@ -63,9 +63,9 @@ func TestPluginVetKnowsNames(t *testing.T) {
 		"demo_test.yaml": "",
 	})
 	code, stdout, _ := clitest.Run(nil, "plugin", "vet", dir)
-	if want := dir + "/plugin.yaml: name: \"tcp\" is a built-in handler: no agent loads a plugin of that name\n" +
-		dir + "/plugin.yaml: metrics[1].name: \"Not-good\" is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$\n" +
-		dir + "/plugin.yaml: metrics[2].name: \"" + strings.Repeat("g", 80) + "\" is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$\n"; code != 1 || stdout != want {
+	if want := dir + "/plugin.yaml:3: name: \"tcp\" is a built-in handler: no agent loads a plugin of that name\n" +
+		dir + "/plugin.yaml:6: metrics[1].name: \"Not-good\" is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$\n" +
+		dir + "/plugin.yaml:6: metrics[2].name: \"" + strings.Repeat("g", 80) + "\" is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$\n"; code != 1 || stdout != want {
 		t.Errorf("exit code %d, %q, want %q", code, stdout, want)
 	}
 }

@@ -58,6 +58,8 @@ func TestLoadInvalidFileNamesLineAndField(t *testing.T) {
 		"a reason":          {head + "- {name: a, want: {result: error(oom)}}", `_test.yaml:5: cases[0].want.result: unknown reason "oom"; known: config, connect_refused`},
 		"a port":            {head + "- {name: a, request: {target: {host: a, port: 65536}}, want: {result: success}}", "cases[0].request.target.port: must be at most 65535"},
 		"too much is kept":  {head + "- {name: a, host: {kv: {a: " + strings.Repeat("x", 64<<10) + "}}, want: {result: success}}", "cases[0].host.kv.a: the probe would keep 65537 bytes, the limit is 65536"},
+		"no TLS":            {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: any}, {handshake: {}}]}]}, want: {result: success}}", "_test.yaml:5: cases[0].host.net[0].script[1].handshake: the peer makes no TLS: add tls: {} to it, beside script"},
+		"no TLS over unix":  {head + "- {name: a, host: {net: [{dial: 'unix:///a', script: [{handshake: {}}]}]}, want: {result: success}}", "script[0].handshake: the peer makes no TLS"},
 		"after its end":     {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{close: {}}, {recv: any}, {send: {text: b}}]}]}, want: {result: success}}", "_test.yaml:5: cases[0].host.net[0].script[2]: the peer has ended the connection before"},
 		"a metric":          {head + "- {name: a, want: {result: success, metrics: {m: {min: x}}}}", `cases[0].want.metrics.m.min: "x" must be a number`},
 		"no default":        {"defaults: {timeout: 0s}\n" + head + "- {name: a, want: {result: success}}", "_test.yaml:1: defaults.timeout: must be above 0"},

@@ -90,6 +90,16 @@ func decodeServer(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
 		checkProgram(r, n, path, s)
 	}
 	checkEnd(r, s.Script, yamlpos.Join(path, "script"))
+	checkHandshakes(r, s, yamlpos.Join(path, "script"))
+}
+
+// checkHandshakes adds an error if a script waits for a handshake that its peer cannot make.
+func checkHandshakes(r *field.Reader, s *Server, path string) {
+	for i, step := range s.Script {
+		if step.Handshake && s.TLS == nil {
+			r.Errorf(&yamlpos.Node{Line: step.Line}, fmt.Sprintf("%s[%d].handshake", path, i), "the peer makes no TLS: add tls: {} to it, beside script")
+		}
+	}
 }
 
 // decodeProgram reads the command that plays a server.
