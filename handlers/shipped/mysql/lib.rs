@@ -138,7 +138,7 @@ impl Channels {
         let statements = if is_mariadb(&s.greeting.version) { MARIADB_STATUS } else { MYSQL_STATUS };
         for (i, sql) in statements.iter().enumerate() {
             let mut channels = Channels::default();
-            match s.query(sql, MAX_CHANNELS, |row| channels.add(&row))? {
+            match s.query(sql, sql, MAX_CHANNELS, |row| channels.add(&row))? {
                 Ok(_) => return Ok(channels),
                 Err(e) if e.code == SYNTAX_ERROR && i + 1 < statements.len() => {}
                 Err(e) => return Err(refused(e)),
@@ -173,7 +173,7 @@ impl Channels {
 fn check_query(s: &mut Session) -> Result<String> {
     let (start, sql) = (Instant::now(), s.peer.config.text("query"));
     let mut value = None;
-    let answer = s.query(&sql, 1, |mut row| value = row.values.drain(..).next().flatten());
+    let answer = s.query("the query", &sql, 1, |mut row| value = row.values.drain(..).next().flatten());
     let rows = answer.and_then(|rows| rows.map_err(refused)).map_err(|e| e.during("the query"))?;
     s.peer.findings.metric("query_seconds", "s", start.elapsed().as_secs_f64());
     let config = s.peer.config;

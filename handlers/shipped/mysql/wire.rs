@@ -126,9 +126,9 @@ impl Session<'_, '_> {
     }
 
     /// Calls each with the first rows of the answer to a query, at most most. It returns how many rows the answer
-    /// has, or the error of the server.
-    pub fn query(&mut self, sql: &str, most: u64, mut each: impl FnMut(Row)) -> Result<std::result::Result<u64, ServerError>> {
-        self.peer.awaits("the query");
+    /// has, or the error of the server. name is the query's in messages.
+    pub fn query(&mut self, name: &str, sql: &str, most: u64, mut each: impl FnMut(Row)) -> Result<std::result::Result<u64, ServerError>> {
+        self.peer.awaits(name);
         self.command(0x03, sql)?;
         let head = match self.try_receive()? {
             Ok(head) => head,

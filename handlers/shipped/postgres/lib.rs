@@ -78,7 +78,7 @@ fn without_login(config: &Config, method: &str) -> Result<String> {
 }
 
 fn check_replication(peer: &mut Peer, said: String) -> Result<String> {
-    let answer = wire::query(peer, REPLICATION)?;
+    let answer = wire::query(peer, "the query of the replication", REPLICATION)?;
     let value = |i: usize| answer.first.get(i).cloned().flatten().unwrap_or_default();
     let role = if value(0) == "t" { "standby" } else { "primary" };
     let want = peer.config.text("role");
@@ -100,7 +100,7 @@ fn check_replication(peer: &mut Peer, said: String) -> Result<String> {
 
 fn check_query(peer: &mut Peer) -> Result<String> {
     let start = Instant::now();
-    let answer = wire::query(peer, &peer.config.text("query")).map_err(|e| e.during("the query"))?;
+    let answer = wire::query(peer, "the query", &peer.config.text("query")).map_err(|e| e.during("the query"))?;
     peer.findings.metric("query_seconds", "s", start.elapsed().as_secs_f64());
     let value = answer.first.first().cloned().flatten();
     query::check(&mut peer.findings, peer.config, value.as_deref(), answer.rows);

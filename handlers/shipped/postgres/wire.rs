@@ -128,8 +128,9 @@ fn sasl(peer: &mut Peer, step: i32) -> Result<String> {
     }
 }
 
-pub fn query(peer: &mut Peer, sql: &str) -> Result<Answer> {
-    peer.awaits("the query");
+/// Returns the answer to a query, whose name is in messages.
+pub fn query(peer: &mut Peer, name: &str, sql: &str) -> Result<Answer> {
+    peer.awaits(name);
     send(peer, Some(b'Q'), &[sql.as_bytes(), b"\0"].concat())?;
     let mut answer = Answer::default();
     loop {
