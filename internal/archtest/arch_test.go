@@ -82,6 +82,7 @@ var packages = map[string]struct {
 		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular", "internal/clip", "internal/semantic"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
+	"plugin/index":       {ours: []string{"internal/semantic", "internal/yamlpos", "plugin"}, others: []string{"sigs.k8s.io/yaml"}},
 	"plugin/compat":      {ours: []string{"internal/semantic", "plugin", "plugin/schema"}},
 	"internal/semantic":  {others: []string{"golang.org/x/mod"}},
 	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "internal/nearest", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
@@ -340,7 +341,7 @@ var packages = map[string]struct {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
 			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/perfdata", "internal/procgroup", "internal/regular",
-			"internal/clip", "internal/semantic", "internal/wasmfile",
+			"internal/clip", "internal/outbound", "internal/semantic", "internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},

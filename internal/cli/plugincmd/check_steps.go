@@ -51,6 +51,9 @@ func (k *checking) vet(ctx context.Context) (step, error) {
 // cases runs the test cases beside the plugin. Modules run them in all variants.
 func (k *checking) cases(ctx context.Context) (step, error) {
 	var s step
+	if k.sandboxed && !k.isModule() {
+		return step{LeftOut: "it is a program, which only prober plugin check runs"}, nil
+	}
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(k.found.Path)), "*"+plugintest.Suffix))
 	if err != nil {
 		return s, command.Usage("", "%w", err)
@@ -104,7 +107,7 @@ func (k *checking) conformance(ctx context.Context) (step, error) {
 var conformanceNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^conformance: ") })
 
 func (k *checking) testConfig() plugintest.Config {
-	cfg := plugintest.Config{Plugin: k.found.Path, Version: k.env.Version, CacheDir: k.cache, Folders: k.folders}
+	cfg := plugintest.Config{Plugin: k.found.Path, Version: k.env.Version, CacheDir: k.cache, Folders: k.folders, Commands: true}
 	cfg.Process = startProgram(cfg, k.configured)
 	return cfg
 }
@@ -197,7 +200,7 @@ func (k *checking) measureCases(ctx context.Context) (memory, fuel uint64, cases
 	for _, f := range k.files {
 		for i := range f.Cases {
 			c := &f.Cases[i]
-			if strings.HasPrefix(c.Want.Result, "error") {
+			if strings.HasPrefix(c.Want.Result, "error") || c.HasCommands() {
 				continue
 			}
 			b, err := plugintest.NewBench(ctx, c, k.found.Module, k.found.Manifest, plugintest.Config{CacheDir: k.cache, Version: k.env.Version})
