@@ -87,7 +87,9 @@ func (h *Host) remakeCache() error {
 const wazeroVersion = "v1.12.0"
 
 // stubs reports whether modules are kept on disk, as stubs and their native code.
-func (h *Host) stubs() bool { return h.cacheFolder != "" && !h.cfg.Interpreter }
+func (h *Host) stubs() bool {
+	return h.cacheFolder != "" && !h.cfg.Interpreter && h.cfg.Coverage == nil
+}
 
 // stubPath returns the path of a stub in the cache folder.
 func stubPath(folder, name string) string { return filepath.Join(folder, wazeroVersion, name) }

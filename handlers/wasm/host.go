@@ -101,6 +101,10 @@ type Config struct {
 	// Checks uses [DeadlineChecks] for every module, so that it can be compared with fuel.
 	Checks bool
 
+	// Coverage counts the calls of the functions of guests. All handlers of the host must be of the same
+	// module. It is then compiled without the cache on disk, and runs slower. Nil counts nothing.
+	Coverage *Coverage
+
 	// Strict makes malformed performance data and unknown fields of a result an error with the reason
 	// "protocol", for tests of plugins.
 	Strict bool

@@ -337,7 +337,7 @@ func (h *Host) compileModule(ctx context.Context, name string, m *binary.Module)
 		if !h.stubs() {
 			config = config.WithCompilationCache(h.cache)
 		}
-		return compileIn(ctx, config, m.Code)
+		return compileIn(h.cfg.Coverage.observed(ctx), config, m.Code)
 	})
 	if made.err == nil && failed != nil {
 		h.cfg.Logger.WarnContext(ctx, "a compiled plugin cannot be kept in the cache folder, or read from it", "error", failed.Error())

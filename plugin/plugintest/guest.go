@@ -33,6 +33,8 @@ type guestRun struct {
 	module []byte
 	limit  *clock.Limit // of each call
 	warmUp bool         // call each guest once before its first case
+
+	coverage *wasm.Coverage // nil without [Config.Cover]
 }
 
 func newGuestRun(cfg Config, module []byte, manifest *plugin.Manifest, f *File) *guestRun {
@@ -172,7 +174,7 @@ func (g *guestRun) loadSeeded(ctx context.Context, v variant, manifest *plugin.M
 		Handshake: func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
 			return s.network.Handshake(ctx, conn, config)
 		},
-		Clock: s.clock, Rand: s.rand, Interpreter: v.interpreter, Checks: g.cfg.Checks, Strict: g.cfg.Strict, CacheDir: g.cfg.CacheDir, Version: g.cfg.Version,
+		Clock: s.clock, Rand: s.rand, Interpreter: v.interpreter, Checks: g.cfg.Checks, Coverage: g.coverage, Strict: g.cfg.Strict, CacheDir: g.cfg.CacheDir, Version: g.cfg.Version,
 	})
 	if err != nil {
 		return nil, err

@@ -98,6 +98,9 @@ func writeTable(out io.Writer, reports []*Report) error {
 				writeCases(out, r)
 			}
 		}
+		if err := report.writeCoverage(out); err != nil {
+			return err
+		}
 	}
 	end := ""
 	if leftOut > 0 {
@@ -144,16 +147,17 @@ type resultDoc struct {
 }
 
 type reportDoc struct {
-	File    string      `json:"file"`
-	Plugin  string      `json:"plugin"`
-	OK      bool        `json:"ok"`
-	Results []resultDoc `json:"results"`
+	File      string      `json:"file"`
+	Plugin    string      `json:"plugin"`
+	OK        bool        `json:"ok"`
+	Results   []resultDoc `json:"results"`
+	Functions []Function  `json:"functions,omitempty"`
 }
 
 func writeJSON(w io.Writer, reports []*Report) error {
 	docs := []reportDoc{}
 	for _, report := range reports {
-		doc := reportDoc{File: report.File, Plugin: report.Plugin, OK: report.OK(), Results: []resultDoc{}}
+		doc := reportDoc{File: report.File, Plugin: report.Plugin, OK: report.OK(), Results: []resultDoc{}, Functions: report.Functions}
 		for _, r := range report.Results {
 			doc.Results = append(doc.Results, resultDoc{
 				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures, Cases: r.Cases, LeftOut: r.LeftOut, Note: r.Note,

@@ -86,6 +86,10 @@ type Report struct {
 	Plugin  string // name and version
 	Results []Result
 
+	// Functions are the functions of the plugin, with [Config.Cover]. Those of the SDK and of libraries are
+	// left out.
+	Functions []Function
+
 	text []byte // contents of File when it was read
 }
 

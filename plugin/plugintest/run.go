@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
@@ -59,6 +60,10 @@ type Config struct {
 	// Checks ends guests by [wasm.DeadlineChecks], for a [Bench] that compares it with fuel.
 	Checks bool
 
+	// Cover counts the calls of the guest's functions in the cases, and leaves out the conformance checks. It
+	// has no effect on a process.
+	Cover bool
+
 	// Strict fails guests whose result has unknown fields. Otherwise these are ignored. It has no
 	// effect on a process.
 	Strict bool
@@ -105,6 +110,10 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	}
 	g := newGuestRun(cfg, found.Module, found.Manifest, f)
 	report := newReport(f, found.Manifest)
+	if cfg.Cover {
+		g.coverage = new(wasm.Coverage)
+		defer func() { report.Functions = functionsOf(g.coverage) }()
+	}
 	for _, v := range g.variants() {
 		results, err := g.cases(ctx, v)
 		if err != nil {
@@ -113,7 +122,7 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 		report.Results = append(report.Results, results...)
 	}
 	compareVariants(report.Results)
-	if !cfg.CasesOnly {
+	if !cfg.CasesOnly && !cfg.Cover {
 		checks, err := g.conformance(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%w (%s)", err, path)

@@ -1,5 +1,5 @@
 /*
- * prober.h: the SDK for plugins in C.
+ * prober.h: the SDK for plugins in C and C++.
  *
  *   #include "prober.h"
  *
@@ -22,6 +22,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define PROBER_EXPORT(name) __attribute__((export_name(#name)))
 #define PROBER_IMPORT(module, name) __attribute__((import_module(module), import_name(name)))
@@ -112,14 +116,14 @@ PROBER_HOST("prober_v1_icmp", read) prober_v1_icmp_read(int32_t h, char *buf, ui
 #ifndef __wasi__
 #define PROBER_LIBC(name) __attribute__((weak, no_builtin(name)))
 PROBER_LIBC("memcpy") void *memcpy(void *to, const void *from, size_t n) {
-	char *t = to;
-	const char *f = from;
+	char *t = (char *)to;
+	const char *f = (const char *)from;
 	while (n--) *t++ = *f++;
 	return to;
 }
 PROBER_LIBC("memmove") void *memmove(void *to, const void *from, size_t n) {
-	char *t = to;
-	const char *f = from;
+	char *t = (char *)to;
+	const char *f = (const char *)from;
 	if (t < f)
 		while (n--) *t++ = *f++;
 	else
@@ -127,12 +131,12 @@ PROBER_LIBC("memmove") void *memmove(void *to, const void *from, size_t n) {
 	return to;
 }
 PROBER_LIBC("memset") void *memset(void *to, int c, size_t n) {
-	char *t = to;
+	char *t = (char *)to;
 	while (n--) *t++ = (char)c;
 	return to;
 }
 PROBER_LIBC("memcmp") int memcmp(const void *a, const void *b, size_t n) {
-	const unsigned char *x = a, *y = b;
+	const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
 	for (; n--; x++, y++)
 		if (*x != *y) return *x - *y;
 	return 0;
@@ -1089,5 +1093,9 @@ PROBER_FUNC int prober_kv_set(const char *key, const void *value, size_t n) {
 }
 
 PROBER_FUNC int prober_kv_delete(const char *key) { return prober_v1_kv_delete(key, (uint32_t)strlen(key)); }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

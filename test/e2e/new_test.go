@@ -39,28 +39,13 @@ func TestNewInEveryLanguage(t *testing.T) {
 		{"go", "main.go", "var x int = y\n", ".go:61:13: undefined: y"},
 		{"rust", "src/lib.rs", "fn broken() -> u8 { y }\n", "cannot find value `y` in this scope"},
 		{"c", "main.c", "int x = y;\n", "use of undeclared identifier 'y'"},
+		{"cpp", "main.cpp", "int x = y;\n", "use of undeclared identifier 'y'"},
 		{"assemblyscript", "index.ts", "let x: i32 = y;\n", "Cannot find name 'y'"},
 		{"wat", "demo.wat", ")\n", "demo.wat:"},
 	} {
 		t.Run(c.lang, func(t *testing.T) {
 			dir := t.TempDir()
-			prober(t, dir, 0, "plugin", "new", "demo", "--lang", c.lang)
-			for _, file := range []string{".gitignore", "README.md", "plugin.yaml", "demo_test.yaml", c.source} {
-				if _, err := os.Stat(filepath.Join(dir, "demo", file)); err != nil {
-					t.Error(err)
-				}
-			}
-			built := prober(t, dir, 0, "plugin", "build", "demo")
-			if !strings.Contains(built, "needs no grant beyond its target\n") || strings.Contains(built, "warning") {
-				t.Errorf("plugin build says\n%s", built)
-			}
-			if found := prober(t, dir, 0, "plugin", "vet", "demo"); found != "" {
-				t.Errorf("plugin vet finds\n%s", found)
-			}
-			tested := prober(t, dir, 0, "plugin", "test", "demo")
-			if !strings.Contains(tested, " passed, 0 failed\n") {
-				t.Errorf("plugin test says\n%s", tested)
-			}
+			testNew(t, dir, c.lang, "line")
 			if c.lang != "go" { // skipped for Go: it takes the interpreter long, and make test runs it
 				prober(t, dir, 0, "plugin", "test", "--matrix", "demo")
 			}
@@ -75,6 +60,63 @@ func TestNewInEveryLanguage(t *testing.T) {
 			want(t, v, code, "failure", "refused")
 			testMistake(t, dir, c.source, c.mistake, c.said)
 		})
+	}
+}
+
+// TestNewOfEveryKind does so for the other kinds. make test has them in Go.
+func TestNewOfEveryKind(t *testing.T) {
+	for _, lang := range []string{"rust", "c", "cpp", "assemblyscript"} {
+		for _, kind := range []string{"http", "udp", "tls", "command"} {
+			if lang == "assemblyscript" && kind == "command" {
+				continue // has no WASI
+			}
+			t.Run(lang+"/"+kind, func(t *testing.T) { testNew(t, t.TempDir(), lang, kind) })
+		}
+	}
+}
+
+// testNew makes the project demo in dir, builds it, and runs all its tests.
+func testNew(t *testing.T, dir, lang, kind string) {
+	t.Helper()
+	prober(t, dir, 0, "plugin", "new", "demo", "--lang", lang, "--kind", kind)
+	built := prober(t, dir, 0, "plugin", "build", "demo")
+	if !strings.Contains(built, "needs no grant beyond its target\n") || strings.Contains(built, "warning") {
+		t.Errorf("plugin build says\n%s", built)
+	}
+	if found := prober(t, dir, 0, "plugin", "vet", "demo"); found != "" {
+		t.Errorf("plugin vet finds\n%s", found)
+	}
+	tested := prober(t, dir, 0, "plugin", "test", "demo")
+	if !strings.Contains(tested, " passed, 0 failed\n") {
+		t.Errorf("plugin test says\n%s", tested)
+	}
+	switch lang {
+	case "rust": // Debian's cargo, as of test/e2e/run
+		tool(t, dir, "cargo test --quiet && cargo clippy --quiet --no-deps --all-targets -- --deny warnings")
+		t.Run("rustc alone", func(t *testing.T) {
+			alone := t.TempDir()
+			if err := os.Symlink("/usr/bin/rustc", filepath.Join(alone, "rustc")); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("RUSTC", filepath.Join(alone, "rustc"))
+			if built := prober(t, dir, 0, "plugin", "build", "demo"); strings.Contains(built, "Compiling") {
+				t.Errorf("cargo has run\n%s", built)
+			}
+		})
+	case "assemblyscript":
+		tool(t, dir, "npm run build && npm test")
+	case "c", "cpp": // the flags that clangd reads
+		tool(t, dir, "clang -Werror $(cat compile_flags.txt) -c -o /dev/null main."+lang)
+	}
+}
+
+// tool runs a command of a language in the project demo.
+func tool(t *testing.T, dir, command string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `PATH=/usr/bin:"$PATH"; `+command)
+	cmd.Dir, cmd.Env = filepath.Join(dir, "demo"), toolchains(t)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", command, err, text)
 	}
 }
 

@@ -38,11 +38,12 @@ func newBuild(env *command.Env) *cobra.Command {
 			"  Cargo.toml   Rust             cargo, rustc   CARGO, RUSTC\n" +
 			"  lib.rs       Rust             rustc          RUSTC\n" +
 			"  main.c       C                clang          CLANG\n" +
+			"  main.cpp     C++              clang          CLANG\n" +
 			"  index.ts     AssemblyScript   asc            ASC\n" +
 			"  *.wat        WAT              wat2wasm       WAT2WASM\n\n" +
 			"A variable of the last column names another compiler. Where cargo is not installed, rustc\n" +
 			"builds a crate that needs only the SDK. With \"mode: command\" in plugin.yaml it builds a WASI\n" +
-			"program: in Rust from main.rs, in C with wasi-libc.\n\n" +
+			"program: in Rust from main.rs, in C and C++ with wasi-libc.\n\n" +
 			"With \"runtime: process\" in plugin.yaml it builds a Go program for this machine,\n" +
 			"prober-plugin-NAME, and writes the manifest beside it.\n\n" +
 			"It is an error if prober cannot load the module, or if a program does not serve within 5 s. Build\n" +

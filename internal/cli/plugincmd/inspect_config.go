@@ -36,40 +36,59 @@ func printConfig(to io.Writer, schema json.RawMessage) error {
 	}
 	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "Config:")
-	root.print(w, "", maxConfigDepth)
+	for _, f := range root.fields(nil, "", maxConfigDepth) {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", explain.OneLine(f.path), explain.OneLine(f.kind), explain.OneLine(f.notes(true)))
+	}
 	return w.Flush()
 }
 
-// print writes the fields of an object.
-func (s *configSchema) print(w io.Writer, prefix string, depth int) {
+// configField is a printed field of a config.
+type configField struct {
+	path, kind, description string
+	values                  []string // if only these are valid
+	value                   string   // the default as JSON, or ""
+	required                bool
+}
+
+// notes returns what is known of the field besides its type. withDefault includes the default.
+func (f configField) notes(withDefault bool) string {
+	var notes []string
+	if f.description != "" {
+		notes = append(notes, f.description)
+	}
+	if len(f.values) > 0 {
+		notes = append(notes, "One of "+strings.Join(f.values, ", ")+".")
+	}
+	if withDefault && f.value != "" {
+		notes = append(notes, "Default "+f.value+".")
+	}
+	if f.required {
+		notes = append(notes, "Required.")
+	}
+	return strings.Join(notes, " ")
+}
+
+// fields appends the fields of an object to all.
+func (s *configSchema) fields(all []configField, prefix string, depth int) []configField {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		field := cmp.Or(s.Properties[name], &configSchema{})
-		kind, notes := typeName(field.Type), []string{field.Description}
-		nested, path := field, prefix+name
+		f := configField{
+			path: prefix + name, kind: typeName(field.Type), description: field.Description,
+			values: texts(field.Enum), value: string(field.Default), required: slices.Contains(s.Required, name),
+		}
+		nested, path := field, f.path
 		if field.Items != nil {
-			nested, kind = field.Items, "list"
+			nested, f.kind, path = field.Items, "list", path+"[]"
 			if item := typeName(field.Items.Type); item != "" {
-				kind += " of " + item
+				f.kind += " of " + item
 			}
 		}
-		if len(field.Enum) > 0 {
-			notes = append(notes, "One of "+strings.Join(texts(field.Enum), ", ")+".")
-		}
-		if len(field.Default) > 0 {
-			notes = append(notes, "Default "+string(field.Default)+".")
-		}
-		if slices.Contains(s.Required, name) {
-			notes = append(notes, "Required.")
-		}
-		notes = slices.DeleteFunc(notes, func(n string) bool { return n == "" })
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", explain.OneLine(path), explain.OneLine(kind), explain.OneLine(strings.Join(notes, " ")))
-		if field.Items != nil {
-			path += "[]"
-		}
+		all = append(all, f)
 		if depth > 1 {
-			nested.print(w, path+".", depth-1)
+			all = nested.fields(all, path+".", depth-1)
 		}
 	}
+	return all
 }
 
 // typeName returns the type of a schema, or "".

@@ -19,8 +19,10 @@ const (
 	langGo             = "go"
 	langRust           = "rust"
 	langC              = "c"
+	langCPP            = "cpp"
 	langAssemblyScript = "assemblyscript"
 	langWAT            = "wat"
+	langShell          = "sh" // of Nagios checks, which are not built
 )
 
 // language defines how projects in a language are recognized and compiled.
@@ -36,6 +38,7 @@ func languages() []language {
 		{langGo, "Go", []string{"go.mod"}, (*building).compileGo},
 		{langRust, "Rust", []string{cargoManifest, "lib.rs", "main.rs"}, (*building).compileRust},
 		{langC, "C", []string{"main.c"}, (*building).compileC},
+		{langCPP, "C++", []string{"main.cpp", "main.cc"}, (*building).compileC},
 		{langAssemblyScript, "AssemblyScript", []string{"index.ts"}, (*building).compileAssemblyScript},
 		{langWAT, "WAT", []string{"*.wat"}, (*building).compileWAT},
 	}
@@ -66,7 +69,7 @@ func languageOf(dir string) (language, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return language{}, command.Usage("a plugin has one of go.mod, Cargo.toml, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml; a module that other tools have built needs no build",
+		return language{}, command.Usage("a plugin has one of go.mod, Cargo.toml, lib.rs, main.c, main.cpp, index.ts and a .wat file beside its plugin.yaml; a module that other tools have built needs no build",
 			"%s: there is no source that prober knows how to build", dir)
 	default:
 		return language{}, command.Usage("a folder holds one plugin, in one language", "%s: %s says %s, and %s says %s",
@@ -95,7 +98,7 @@ func (b *building) compileGo(ctx context.Context) error {
 	return b.run(ctx, []string{"GOOS=wasip1", "GOARCH=wasm"}, tool, append(args, "-o", b.out(), ".")...)
 }
 
-// compileC runs clang. Only a program, with mode: command, has a libc.
+// compileC runs clang, for C and C++. Only a program, with mode: command, has a libc.
 func (b *building) compileC(ctx context.Context) error {
 	tool, err := b.tool("CLANG", "apt-get install clang lld, or name another clang in CLANG", "clang")
 	if err != nil {
@@ -105,16 +108,16 @@ func (b *building) compileC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sources, err := filepath.Glob(filepath.Join(escapeGlob(b.dir), "*.c"))
+	sources, plus, err := b.cSources()
 	if err != nil {
 		return err
-	}
-	for i := range sources {
-		sources[i] = filepath.Base(sources[i])
 	}
 	args := []string{"--target=wasm32", "-nostdlib", "-Wall", "-Wextra", "-Wl,--no-entry", "-I" + sdk, "-o", b.out()}
 	if b.mode == plugin.Command {
 		args = []string{"--target=wasm32-wasi", "-Wall", "-Wextra", "-I" + sdk, "-o", b.out()}
+	}
+	if plus { // there is no library of C++
+		args = append(args, "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
 	}
 	// With the driver's -O, clang runs wasm-opt from PATH on the module, which strips the names of functions.
 	// This option is for the compiler only.
@@ -124,6 +127,21 @@ func (b *building) compileC(ctx context.Context) error {
 		return command.Usage("apt-get install lld", "%s has no wasm-ld to link with: %w", tool, err)
 	}
 	return err
+}
+
+// cSources returns the names of the sources in C and C++, and whether any is in C++.
+func (b *building) cSources() (sources []string, plus bool, err error) {
+	for _, pattern := range []string{"*.c", "*.cpp", "*.cc"} {
+		files, err := filepath.Glob(filepath.Join(escapeGlob(b.dir), pattern))
+		if err != nil {
+			return nil, false, err
+		}
+		plus = plus || pattern != "*.c" && len(files) > 0
+		for _, file := range files {
+			sources = append(sources, filepath.Base(file))
+		}
+	}
+	return sources, plus, nil
 }
 
 // linksWasm reports whether clang finds its linker.
@@ -145,11 +163,36 @@ func (b *building) compileAssemblyScript(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	runtime := "stub" // never frees: the host restores memory
-	if b.stateful {
-		runtime = "incremental"
+	modules, err := b.nodeModules()
+	if err != nil {
+		return err
 	}
-	return b.run(ctx, nil, tool, "index.ts", "-O", "--debug", "--runtime", runtime, "--use", "abort="+abort, "-o", b.out())
+	args := []string{"--path", modules, "-o", b.out()}
+	configured := exists(filepath.Join(b.dir, "asconfig.json"))
+	if !configured {
+		args = append([]string{"index.ts", "-O", "--debug", "--use", "abort=" + abort}, args...)
+	}
+	switch {
+	case b.stateful:
+		args = append(args, "--runtime", "incremental")
+	case !configured:
+		args = append(args, "--runtime", "stub") // never frees: the host restores memory
+	}
+	return b.run(ctx, nil, tool, args...)
+}
+
+// nodeModules returns a folder with the SDK as the package prober, which is used where npm has not installed
+// it.
+func (b *building) nodeModules() (string, error) {
+	dir := filepath.Join(b.scratch, "modules")
+	sdk, err := b.sdk(langAssemblyScript)
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(sdk) {
+		sdk = filepath.Join(b.dir, sdk)
+	}
+	return dir, os.CopyFS(filepath.Join(dir, "prober"), os.DirFS(sdk))
 }
 
 // abortPath returns the path of abort in the SDK that index.ts imports. It replaces an import that
@@ -168,7 +211,7 @@ func (b *building) abortPath() (string, error) {
 			return strings.TrimPrefix(path, "./") + "/abort", nil
 		}
 	}
-	return "", command.Usage(`import it with: from "./prober-sdk/index"`, "%s: index.ts does not import the SDK", b.dir)
+	return "", command.Usage(`import it with: from "prober"`, "%s: index.ts does not import the SDK", b.dir)
 }
 
 // compileWAT runs wat2wasm.

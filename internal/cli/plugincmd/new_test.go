@@ -2,8 +2,11 @@ package plugincmd_test
 
 import (
 	"errors"
+	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,13 +36,49 @@ func goTool(t *testing.T, dir string, args ...string) {
 func TestNewPluginBuildsAndPassesTestsWithoutModuleProxy(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOFLAGS", "")
-	dir := filepath.Join(t.TempDir(), "demo")
-	run(t, "made "+dir, "new", dir, "--lang", "go")
-	run(t, dir+"/demo.wasm: demo 0.1.0, ", "build", dir)
-	run(t, "", "vet", dir)
-	run(t, " passed, 0 failed", "test", dir, "--run", "^a |^conformance: [^n]")
-	goTool(t, dir, "vet", "./...")
-	goTool(t, dir, "test", "./...")
+	for _, kind := range []string{"line", "http", "udp", "tls", "command"} {
+		t.Run(kind, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "demo")
+			run(t, "made "+dir, "new", dir, "--lang", "go", "--kind", kind)
+			run(t, dir+"/demo.wasm: demo 0.1.0, ", "build", dir)
+			run(t, "", "vet", dir)
+			run(t, " passed, 0 failed", "test", dir, "--run", "^[^c]|^certificate|^connection|^conformance: [^n]")
+			goTool(t, dir, "vet", "./...")
+			goTool(t, dir, "test", "./...")
+		})
+	}
+}
+
+// TestNewFilesOfEveryLanguageAndKind checks what no compiler does.
+func TestNewFilesOfEveryLanguageAndKind(t *testing.T) {
+	sources := map[string]string{
+		"go": "main.go", "rust": "src/lib.rs", "c": "main.c", "cpp": "main.cpp", "c++": "main.cpp", "assemblyscript": "index.ts", "wat": "demo.wat",
+	}
+	for _, lang := range slices.Sorted(maps.Keys(sources)) {
+		for _, kind := range []string{"line", "http", "udp", "tls", "command", "process", "nagios"} {
+			dir := filepath.Join(t.TempDir(), "demo")
+			code, _, stderr := clitest.Run(nil, "plugin", "new", dir, "--lang", lang, "--kind", kind)
+			if code == 64 && strings.Contains(stderr, "there is no plugin of the kind "+kind+" in ") {
+				continue
+			}
+			source := sources[lang]
+			switch lang + " " + kind {
+			case "rust command":
+				source = "src/main.rs"
+			case "go process":
+				source = "check.go"
+			}
+			for _, file := range []string{".github/workflows/ci.yml", ".gitignore", "Makefile", "README.md", "plugin.yaml", "demo_test.yaml", source} {
+				text, err := os.ReadFile(filepath.Join(dir, file))
+				if err != nil {
+					t.Errorf("%s %s: %v", lang, kind, err)
+				}
+				if i := strings.Index(string(text), "{{."); i >= 0 {
+					t.Errorf("%s %s: %s has %.20q", lang, kind, file, text[i:])
+				}
+			}
+		}
+	}
 }
 
 // docs/plugins/without-a-sandbox.md builds the process and runs its cases.
@@ -102,9 +141,10 @@ func TestAuthorMistakesHaveHints(t *testing.T) {
 	}{
 		{"new " + dir + "/No_Name", `"No_Name" is not a valid name of a plugin`},
 		{"new " + dir + "/rust", dir + "/rust already exists"},
-		{"new " + dir + "/x --lang perl", `unknown word "perl"; known: go, rust, c, assemblyscript, wat`},
-		{"new " + dir + "/x --lang rust --runtime process", "--runtime process makes a project in Go, not in rust"},
-		{"new " + dir + "/x --lang go --runtime nagios", "--runtime nagios makes a shell script, whatever the language"},
+		{"new " + dir + "/x --lang perl", `unknown word "perl"; known: go, rust, c, cpp, assemblyscript, wat, c++`},
+		{"new " + dir + "/x --lang rust --runtime process", "there is no plugin of the kind process in rust"},
+		{"new " + dir + "/x --lang go --runtime nagios", "there is no plugin of the kind nagios in go"},
+		{"new " + dir + "/x --kind line --runtime process", "--runtime process and --kind line"},
 		{"new " + dir + "/x --runtime container", `unknown word "container"; known: wasm, process, nagios`},
 		{"build --runtime process " + dir + "/wat", "prober builds processes of Go, not of WAT"},
 		{"new " + dir + "/no/such", "no such file or directory"},

@@ -12,7 +12,8 @@ import (
 // New returns the command `prober plugin`.
 func New(env *command.Env) *cobra.Command {
 	c := command.Folder("plugin", "Make, build, test and inspect plugins", newInspect(env), newList(env),
-		newNew(env), newBuild(env), newEmbed(env), newVet(env), newCheck(env), newTest(env), newRun(env), newBench(env),
+		newNew(env), newUpdateSDK(env), newBuild(env), newEmbed(env), newVet(env), newCheck(env), newTest(env), newDocs(env),
+		newRun(env), newBench(env),
 		newKeygen(env), newSign(env), newVerify(env), newLock(env), newPromote(env),
 		newSearch(env), newInstall(env), newOutdated(env), newIndex(env),
 		newPush(env), newPull(env), newSave(env), newLoad(env))

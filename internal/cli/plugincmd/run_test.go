@@ -60,71 +60,112 @@ func TestPluginRunShowsDetails(t *testing.T) {
 	}
 }
 
+// replaceFile writes a file of dir as if the clock of the file system stood still.
+func replaceFile(t *testing.T, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if old, err := os.Stat(path); err == nil {
+		if err := os.Chtimes(path+".new", time.Time{}, old.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// watching is a command with --watch that runs.
+type watching struct {
+	lines   *bufio.Scanner
+	signals chan os.Signal
+	ended   chan int
+}
+
+func watch(args ...string) *watching {
+	out, in := io.Pipe()
+	w := &watching{bufio.NewScanner(out), make(chan os.Signal, 2), make(chan int, 1)}
+	go func() {
+		code := cli.Main(command.Env{
+			Args: args, LookupEnv: clitest.Toolchains, Stdin: strings.NewReader(""), Stdout: in, Stderr: in,
+			Notify: func(...os.Signal) (<-chan os.Signal, func()) { return w.signals, func() {} },
+		})
+		in.Close()
+		w.ended <- code
+	}()
+	return w
+}
+
+// await reads lines until one has a prefix.
+func (w *watching) await(t *testing.T, prefix string) {
+	t.Helper()
+	for w.lines.Scan() {
+		if strings.HasPrefix(w.lines.Text(), prefix) {
+			return
+		}
+	}
+	t.Fatalf("no line like %q", prefix)
+}
+
+// interrupt ends the command, which must succeed.
+func (w *watching) interrupt(t *testing.T) {
+	t.Helper()
+	w.signals <- os.Interrupt
+	w.await(t, "prober: stopped by SIGINT")
+	if code := <-w.ended; code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // TestPluginRunWatch changes the module and the config while they are watched, breaks both, and repairs
 // them.
 func TestPluginRunWatch(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if old, err := os.Stat(path); err == nil { // as if the clock of the file system stood still
-			if err := os.Chtimes(path+".new", time.Time{}, old.ModTime()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("plugin.yaml", clitest.Manifest)
-	write("demo.wasm", clitest.Module(t, 0))
-	write("config.json", "{}")
+	replaceFile(t, dir, "plugin.yaml", clitest.Manifest)
+	replaceFile(t, dir, "demo.wasm", clitest.Module(t, 0))
+	replaceFile(t, dir, "config.json", "{}")
+	w := watch("plugin", "run", dir, "--target", "127.0.0.1:1", "--timeout", "1m", "--no-headers", "--config", "@"+dir+"/config.json", "--watch")
+	w.await(t, "success ")
+	replaceFile(t, dir, "demo.wasm", clitest.Module(t, 2))
+	w.await(t, "prober: "+dir+"/demo.wasm has changed")
+	w.await(t, "failure ")
+	replaceFile(t, dir, "config.json", "{")
+	w.await(t, "prober: "+dir+"/config.json has changed")
+	w.await(t, "prober: error: --config: not valid JSON")
+	replaceFile(t, dir, "config.json", `{"a": 1}`)
+	w.await(t, "failure ")
+	replaceFile(t, dir, "demo.wasm", "half a module")
+	w.await(t, "prober: error: ")
+	replaceFile(t, dir, "demo.wasm", clitest.Module(t, 3))
+	w.await(t, "unknown ")
+	w.interrupt(t)
+}
 
-	out, in := io.Pipe()
-	signals := make(chan os.Signal, 2)
-	ended := make(chan int, 1)
-	go func() {
-		code := cli.Main(command.Env{
-			Args: []string{"plugin", "run", dir, "--target", "127.0.0.1:1", "--timeout", "1m", "--no-headers",
-				"--config", "@" + dir + "/config.json", "--watch"},
-			LookupEnv: clitest.Toolchains, Stdin: strings.NewReader(""), Stdout: in, Stderr: in,
-			Notify: func(...os.Signal) (<-chan os.Signal, func()) { return signals, func() {} },
-		})
-		in.Close()
-		ended <- code
-	}()
-	lines := bufio.NewScanner(out)
-	await := func(prefix string) {
-		t.Helper()
-		for lines.Scan() {
-			if strings.HasPrefix(lines.Text(), prefix) {
-				return
-			}
-		}
-		t.Fatalf("no line like %q", prefix)
+// TestPluginTestWatch changes the module and the cases while they are watched, breaks both, and repairs them.
+func TestPluginTestWatch(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	replaceFile(t, dir, "demo_test.yaml", clitest.Cases)
+	code, _, stderr := clitest.Run(nil, "plugin", "test", dir, "--watch", "--update")
+	if code != 64 || !strings.Contains(stderr, "[update watch]") {
+		t.Errorf("exit code %d\n%s", code, stderr)
 	}
-	await("success ")
-	write("demo.wasm", clitest.Module(t, 2))
-	await("prober: " + dir + "/demo.wasm has changed")
-	await("failure ")
-	write("config.json", "{")
-	await("prober: " + dir + "/config.json has changed")
-	await("prober: error: --config: not valid JSON")
-	write("config.json", `{"a": 1}`)
-	await("failure ")
-	write("demo.wasm", "half a module")
-	await("prober: error: ")
-	write("demo.wasm", clitest.Module(t, 3))
-	await("unknown ")
-	signals <- os.Interrupt
-	await("prober: stopped by SIGINT")
-	if code := <-ended; code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	w := watch("plugin", "test", dir, "--run", "well", "--watch")
+	w.await(t, "prober: error: ") // no module yet
+	replaceFile(t, dir, "demo.wasm", clitest.Module(t, 0))
+	w.await(t, "prober: "+dir+"/demo.wasm has changed")
+	w.await(t, "1 passed, 0 failed")
+	replaceFile(t, dir, "demo.wasm", clitest.Module(t, 2))
+	w.await(t, "0 passed, 1 failed")
+	replaceFile(t, dir, "demo_test.yaml", "cases: {")
+	w.await(t, "prober: "+dir+"/demo_test.yaml has changed")
+	w.await(t, "prober: error: ")
+	replaceFile(t, dir, "demo_test.yaml", strings.ReplaceAll(clitest.Cases, "success", "failure"))
+	w.await(t, "1 passed, 0 failed")
+	w.interrupt(t)
 }
 
 // A signal that stops the probe also stops the watch. It is not an error if the probe receives it first.

@@ -1,6 +1,7 @@
 package plugincmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func newTest(env *command.Env) *cobra.Command {
 	var (
 		output, pattern string
 		configFile      string
-		update          bool
+		update, watch   bool
 		cfg             = plugintest.Config{Version: env.Version, Commands: true}
 	)
 	c := &cobra.Command{
@@ -61,6 +62,9 @@ func newTest(env *command.Env) *cobra.Command {
 			cfg.Process = startProgram(cfg, configFile != "")
 			ctx, stop := env.Interruptible(cmd.Context())
 			defer stop()
+			if watch {
+				return watchTests(ctx, env, args, cfg, output)
+			}
 			return testPlugins(ctx, env, args, cfg, output, update)
 		},
 	}
@@ -68,10 +72,58 @@ func newTest(env *command.Env) *cobra.Command {
 	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
+	c.Flags().BoolVar(&cfg.Cover, "cover", false, "show how often the cases call each function of a module; leaves out the checks of every plugin")
 	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases with malformed performance data, and with fields of the result that the contract does not define")
 	c.Flags().BoolVar(&update, "update", false, "write the actual results and messages into the files")
+	c.Flags().BoolVar(&watch, "watch", false, "run again when a plugin, its manifest or its test files change, until Ctrl-C")
+	c.MarkFlagsMutuallyExclusive("update", "watch")
 	command.OutputFlag(c, &output, plugintest.Formats...)
 	return c
+}
+
+// watchTests runs the test files of paths, and runs them again when a file has changed, until ctx ends.
+func watchTests(ctx context.Context, env *command.Env, paths []string, cfg plugintest.Config, output string) error {
+	files, err := watchedFiles(paths, cfg)
+	if err != nil {
+		return err
+	}
+	for {
+		seen := stamps(files)
+		if err := testPlugins(ctx, env, paths, cfg, output, false); ctx.Err() == nil {
+			_ = env.Report(err) // continue: the user may repair the file
+		}
+		path, ok := waitForChange(ctx, files, seen)
+		if !ok {
+			fmt.Fprintf(env.Stderr, "prober: %v\n", context.Cause(ctx))
+			return nil
+		}
+		fmt.Fprintf(env.Stderr, "prober: %s has changed\n", path)
+		if now, err := watchedFiles(paths, cfg); err == nil { // else the same, until the user has repaired them
+			files = now
+		}
+	}
+}
+
+// watchedFiles returns the test files of paths, and the plugins that they test with their manifests.
+func watchedFiles(paths []string, cfg plugintest.Config) (files []string, err error) {
+	loaded, err := loadCases(paths)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range loaded {
+		of := cmp.Or(cfg.Plugin, f.Plugin)
+		if located, err := plugin.Locate(of); err == nil {
+			of = located
+		}
+		files = append(files, f.Path, of)
+		for _, beside := range []string{filepath.Join(filepath.Dir(of), plugin.ManifestFile), manifestBeside(of)} {
+			if exists(beside) {
+				files = append(files, beside)
+			}
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
 }
 
 // testPlugins runs the test files of paths and writes the reports. After a signal, or if a plugin

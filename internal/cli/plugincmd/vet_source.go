@@ -189,10 +189,13 @@ func (f goFile) vet(files *token.FileSet, sdkhttp bool) (findings []finding) {
 // useless are texts in sources of other languages that do not work inside a guest, by file extension, each
 // with its replacement.
 var useless = map[string]map[string]string{
-	".rs": {"std::net::": "reaches no network in a guest: use prober::net"},
-	".c":  sockets,
-	".h":  sockets,
-	".ts": {"Date.now(": "is no function of prober's: use now", "Math.random(": "is no function of prober's"},
+	".rs":  {"std::net::": "reaches no network in a guest: use prober::net"},
+	".c":   sockets,
+	".h":   sockets,
+	".cpp": sockets,
+	".cc":  sockets,
+	".hpp": sockets,
+	".ts":  {"Date.now(": "is no function of prober's: use now", "Math.random(": "is no function of prober's"},
 }
 
 var sockets = map[string]string{
