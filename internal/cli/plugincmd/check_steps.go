@@ -107,7 +107,7 @@ func (k *checking) conformance(ctx context.Context) (step, error) {
 var conformanceNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^conformance: ") })
 
 func (k *checking) testConfig() plugintest.Config {
-	cfg := plugintest.Config{Plugin: k.found.Path, Version: k.env.Version, CacheDir: k.cache, Folders: k.folders}
+	cfg := plugintest.Config{Plugin: k.found.Path, Version: k.env.Version, CacheDir: k.cache, Folders: k.folders, Commands: true}
 	cfg.Process = startProgram(cfg, k.configured)
 	return cfg
 }
@@ -200,7 +200,7 @@ func (k *checking) measureCases(ctx context.Context) (memory, fuel uint64, cases
 	for _, f := range k.files {
 		for i := range f.Cases {
 			c := &f.Cases[i]
-			if strings.HasPrefix(c.Want.Result, "error") {
+			if strings.HasPrefix(c.Want.Result, "error") || c.HasCommands() {
 				continue
 			}
 			b, err := plugintest.NewBench(ctx, c, k.found.Module, k.found.Manifest, plugintest.Config{CacheDir: k.cache, Version: k.env.Version})
