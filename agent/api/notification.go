@@ -51,6 +51,8 @@ type Alert struct {
 	Handler   string `json:"handler"`
 	// Target is what the probe probes, such as "GET https://shop.example/healthz"; absent if unknown.
 	Target string `json:"target,omitzero"`
+	// Labels are the labels of the pod or the target when the incident began, as messages have them.
+	Labels map[string]string `json:"labels,omitempty"`
 	// State is "failure", "warning", "unknown", or "success" if the incident has ended.
 	State string `json:"state"`
 	// Told is the state that the receiver knows; "success" if it knows of no incident.

@@ -20,12 +20,13 @@ func trapping(t *testing.T, stdout, stderr, logged string, names ...string) []by
 	}
 	log := ""
 	if logged != "" {
-		log = fmt.Sprintf(" i32.const 3 i32.const 3072 i32.const %d call $log", len(logged))
+		log = fmt.Sprintf(" i32.const 3 call $enabled if i32.const 3 i32.const 3072 i32.const %d call $log end", len(logged))
 	}
 	quoted := strings.NewReplacer("\n", `\0a`, `"`, `\22`)
 	module := assemble(t, `(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (import "prober_v1" "log" (func $log (param i32 i32 i32)))
+  (import "prober_v1" "log_enabled" (func $enabled (param i32) (result i32)))
   (memory (export "memory") 1)
   (data (i32.const 1024) "`+quoted.Replace(stdout)+`") (data (i32.const 2048) "`+quoted.Replace(stderr)+`") (data (i32.const 3072) "`+quoted.Replace(logged)+`")
   (func $inner (param i32) unreachable)
@@ -36,7 +37,7 @@ func trapping(t *testing.T, stdout, stderr, logged string, names ...string) []by
 	}
 	list := []byte{byte(len(names))}
 	for i, name := range names {
-		list = append(append(list, byte(2+i), byte(len(name))), name...)
+		list = append(append(list, byte(3+i), byte(len(name))), name...)
 	}
 	module, err := wasmfile.WithCustom(module, "name", append([]byte{1, byte(len(list))}, list...))
 	if err != nil {
@@ -83,7 +84,7 @@ func TestTrapHasMessageOfGuest(t *testing.T) {
 func TestTrapTracesOneFrameAnEvent(t *testing.T) {
 	h := dialHost(t, nil)
 	for name, tc := range map[string]struct{ names, want []string }{
-		"stripped": {nil, []string{"wasm error: unreachable", "at $2(i32)", "at $3()", "at $4() i32"}},
+		"stripped": {nil, []string{"wasm error: unreachable", "at $3(i32)", "at $4()", "at $5() i32"}},
 		"Rust": {
 			[]string{"_ZN4core9panicking5panic17h0123456789abcdefE", "_RNvC1a3foo", "probe"},
 			[]string{"wasm error: unreachable in core::panicking::panic(i32)", "at core::panicking::panic(i32)", "at a::foo()", "at probe() i32"},

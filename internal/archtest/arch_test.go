@@ -26,7 +26,7 @@ var packages = map[string]struct {
 	"internal/handshake":         {},
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe", "internal/certificates"}},
-	"internal/perfdata":          {ours: []string{"probe"}},
+	"internal/perfdata":          {ours: []string{"probe", "internal/clip"}},
 	"internal/rustname":          {},
 	"internal/explain":           {ours: []string{"probe", "internal/clip"}},
 	"sdk":                        {ours: []string{"probe", "internal/abi", "internal/certificates", "internal/dnswire"}},
@@ -62,7 +62,7 @@ var packages = map[string]struct {
 	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow", "internal/panics", "internal/redact"}},
 	"handlers/quarantine":               {ours: []string{"probe", "internal/pace"}},
 	"handlers/limit":                    {ours: []string{"probe", "internal/pace"}},
-	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip", "internal/httpget"}},
+	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip", "internal/httpget", "internal/perfdata"}},
 	"handlers/internal/rawconn":         {ours: []string{"probe", "handlers/netns"}},
 	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
@@ -116,7 +116,7 @@ var packages = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
+		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/perfdata", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
@@ -178,7 +178,7 @@ var packages = map[string]struct {
 	"internal/httpget":      {ours: []string{"probe"}},
 	"internal/netnstest":    {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "handlers/netns", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
+		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "handlers/netns", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/statefile", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
@@ -228,7 +228,7 @@ var packages = map[string]struct {
 	"internal/window":       {ours: []string{"core/endpoint"}},
 	"agent/notify/format":   {ours: []string{"config", "core/states"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "internal/statefile", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -253,7 +253,7 @@ var packages = map[string]struct {
 	"agent/hostwatch": {ours: []string{"probe", "core/worker", "internal/joined"}},
 	"agent/statelock": {ours: []string{"internal/ownership"}},
 	"agent/push": {
-		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/nearest", "internal/ownership", "internal/regular", "internal/yamlpos", "probe"},
+		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/nearest", "internal/ownership", "internal/regular", "internal/statefile", "internal/yamlpos", "probe"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
 	"agent/endpoints": {
@@ -339,7 +339,7 @@ var packages = map[string]struct {
 	"internal/cli/plugincmd": {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
-			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/procgroup", "internal/regular",
+			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/perfdata", "internal/procgroup", "internal/regular",
 			"internal/clip", "internal/outbound", "internal/semantic", "internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},

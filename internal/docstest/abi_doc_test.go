@@ -349,12 +349,15 @@ func TestABIManifest(t *testing.T) {
 	for _, name := range plugin.LimitNames[:plugin.LimitTotalMemory] {
 		limits = append(limits, "limits."+string(name))
 	}
+	for _, name := range plugin.BudgetNames() {
+		want = append(want, "budgets."+string(name))
+	}
 	want = slices.DeleteFunc(want, func(name string) bool {
 		i := slices.Index(limits, name)
 		if i >= 0 {
 			limits = slices.Delete(limits, i, i+1)
 		}
-		return i >= 0 || slices.Contains([]string{"config", "requests", "limits", "budgets", "metrics", "examples"}, name)
+		return i >= 0 || slices.Contains([]string{"budgets", "config", "requests", "limits", "metrics", "examples"}, name)
 	})
 	if want = append(want, "limits.*"); len(limits) > 0 {
 		t.Errorf("a manifest cannot set %v", limits)

@@ -343,7 +343,7 @@ func TestUnloadableArtifactIsPulledWithWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	warning := func(path string) string {
-		return "prober: warning: no prober loads " + path + `: plugin "demo": section 10: function 1: instruction 0x12 is not supported` + "\n"
+		return "prober: warning: no prober loads " + path + `: plugin "demo": section 10: function 1: instruction 0x12 is not supported: it belongs to the proposal tail-call; build with clang -mno-tail-call`
 	}
 	for _, c := range []struct{ args, file, named string }{
 		{"pull " + ref + " --plain-http -o plugins", "plugins/demo.wasm", "plugins/demo.wasm"},

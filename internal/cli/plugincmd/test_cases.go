@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -66,7 +67,7 @@ func newTest(env *command.Env) *cobra.Command {
 	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
-	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases whose result has fields that the contract does not define")
+	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases with malformed performance data, and with fields of the result that the contract does not define")
 	c.Flags().BoolVar(&update, "update", false, "write the actual results and messages into the files")
 	command.OutputFlag(c, &output, plugintest.Formats...)
 	return c
@@ -218,7 +219,7 @@ func samePlugin(path, module string) bool {
 func startProgram(test plugintest.Config, configured bool) func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
 	return func(ctx context.Context, found plugin.Found, environ []string) (plugintest.Program, error) {
 		if found.Manifest.Runtime == plugin.Nagios {
-			check, err := process.LoadCheck(process.Config{}, found)
+			check, err := process.LoadCheck(process.Config{Logger: slog.New(slog.DiscardHandler), Strict: test.Strict}, found)
 			if err != nil && !configured {
 				err = command.Usage("--config FILE names a prober.yaml with nagios.folders", "%w", err)
 			}

@@ -320,7 +320,10 @@ pub fn run_validate(validate: fn() -> Result<()>) -> i32 {
 
 // A panic ends in a trap, which has no message.
 fn log_panics() {
-    std::panic::set_hook(Box::new(|info| log(Level::Error, info)));
+    std::panic::set_hook(Box::new(|info| {
+        let text = info.to_string();
+        unsafe { host::log(Level::Error as i32, text.as_ptr(), text.len()) }
+    }));
 }
 
 fn fail(e: &Error) -> i32 {

@@ -58,6 +58,8 @@ type Call struct {
 	// Unanswered is whether no datagram came in the last attempt of the probe. The next one looks for datagrams of
 	// other addresses, so that good answers cost nothing. It is nil while an instance starts.
 	Unanswered *atomic.Bool
+	// Told is whether malformed performance data of the probe was logged. It is nil while an instance starts.
+	Told *atomic.Bool
 }
 
 // text is an error text. It is formatted only when a guest asks for it, as most guests do not.

@@ -66,7 +66,7 @@ func (s *session) send(parts ...[]byte) error {
 
 // read reads n bytes.
 func (s *session) read(n int) ([]byte, error) {
-	if n > 1<<16 {
+	if n < 0 || n > 1<<16 {
 		return nil, fmt.Errorf("the server sends a message of %d bytes", n)
 	}
 	b := make([]byte, n)
