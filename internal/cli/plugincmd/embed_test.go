@@ -1,6 +1,7 @@
 package plugincmd_test
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -213,5 +214,34 @@ func TestModuleWithoutManifestHasHint(t *testing.T) {
 		if code, _, stderr := clitest.Run(nil, append([]string{"plugin"}, strings.Fields(args)...)...); code != 64 || stderr != want {
 			t.Errorf("%s: exit code %d, %q", args, code, stderr)
 		}
+	}
+}
+
+// TestEmbedTakesModuleOutOfComponent embeds into the module of a component, which must not replace the component.
+func TestEmbedTakesModuleOutOfComponent(t *testing.T) {
+	want := handBuilt(t)
+	section := func(id byte, body string) string {
+		return string(binary.AppendUvarint([]byte{id}, uint64(len(body)))) + body
+	}
+	component := "\x00asm\x0d\x00\x01\x00" + section(1, clitest.ModuleCode(0))
+	clitest.WriteTree(t, ".", map[string]string{"component.wasm": component, "two.wasm": component + component[8:]})
+	code, _, stderr := clitest.Run(nil, "plugin", "embed", "component.wasm", "demo/plugin.yaml", "-o", "out.wasm")
+	if code != 0 || !strings.Contains(stderr, "took the module out of the component component.wasm") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if got, err := os.ReadFile("out.wasm"); err != nil || string(got) != string(want) {
+		t.Errorf("got %d bytes, %v; want the module of %d bytes with its manifest", len(got), err, len(want))
+	}
+	for args, want := range map[string]string{
+		"embed component.wasm demo/plugin.yaml":       "component.wasm is a component: name the file for its module with -o",
+		"embed two.wasm demo/plugin.yaml -o out.wasm": "2 modules that have a memory",
+		"inspect component.wasm":                      "take the module out of it with `prober plugin embed`",
+	} {
+		if code, _, stderr := clitest.Run(nil, append([]string{"plugin"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s; want %s", args, code, stderr, want)
+		}
+	}
+	if got, err := os.ReadFile("component.wasm"); err != nil || string(got) != component {
+		t.Errorf("the component was changed: %v", err)
 	}
 }
