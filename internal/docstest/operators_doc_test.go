@@ -15,6 +15,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/index"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -134,6 +135,8 @@ func TestOperatorsPagesHaveValidConfigs(t *testing.T) {
 				checkBuiltinPod(t, text)
 			case strings.Contains(text, "\nkind: Plugin\n"):
 				_, err = plugin.ParseManifest(file, []byte(text))
+			case strings.Contains(text, "\nkind: PluginIndex\n"):
+				_, err = index.Parse(file, []byte(text))
 			default:
 				_, err = config.Parse(file, []byte(text))
 			}
