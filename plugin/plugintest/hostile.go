@@ -13,8 +13,6 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
 )
 
-const hostileCheck = "peers that break the protocol cause no success and no trap"
-
 // Limits of the check of hostile peers. It runs minVariants of each case, and more until it has run for
 // [Config.Patience].
 const (
@@ -47,7 +45,7 @@ func (h *hunter) vary(ctx context.Context, index int, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	inputs = digest(hostileCheck, inputs)
+	inputs = digest("hostile peers", inputs)
 	if note, ok := h.passed.note(inputs); ok {
 		var ran, total int
 		if _, err := fmt.Sscanf(note, "%d %d", &ran, &total); err == nil {

@@ -60,7 +60,7 @@ func TestNewNagiosCheck(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	code, stdout, stderr = clitest.Run(nil, "plugin", "test", dir)
-	if code != 0 || !strings.Contains(stdout, "  ok  no such folder ") || !strings.Contains(stdout, "7 passed, 0 failed, 3 left out") {
+	if code != 0 || !strings.Contains(stdout, "  ok  no such folder ") || !strings.Contains(stdout, "7 passed, 0 failed, 4 left out") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	script := filepath.Join(dir, "check_demo")
