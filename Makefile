@@ -240,7 +240,7 @@ check-min: ## check that the versions in go.mod are used, also by embedders; the
 
 .PHONY: docs
 docs: ## the generated pages and tables of docs
-	$(GO) generate ./internal/metricsdoc ./internal/openapidoc ./internal/embedsize ./internal/referencedoc
+	$(GO) generate ./internal/metricsdoc ./internal/openapidoc ./internal/embedsize ./internal/referencedoc ./internal/sdkdoc
 
 .PHONY: bench
 bench: ## benchmarks of the parts, in benchstat's format

@@ -170,6 +170,7 @@ type Agent struct {
 	socket       *access.Socket // of the HTTP server too; nil for none
 	guard        access.Guard
 	refused      refusals
+	selectors    selectors
 	closed       atomic.Uint64 // connections closed to make room for others
 	offline      *offline      // set by Validate; nil for a running agent
 

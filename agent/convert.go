@@ -3,7 +3,10 @@ package agent
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/incidents"
@@ -120,26 +123,33 @@ func (a *Agent) apiExplanation(x *manager.Explanation) api.Explanation {
 const maxPartCause = 200
 
 // apiIncident converts n to its API type, with at most most parts.
-func apiIncident(n *incidents.Incident, notes []incidents.Note, most int) api.IncidentStatus {
+func (a *Agent) apiIncident(n *incidents.Incident, most int) api.IncidentStatus {
 	shown := api.IncidentStatus{
 		ID: n.ID, State: api.IncidentOpen, Cause: n.Cause, Start: n.Start, End: n.End, Failing: n.Failing, Probes: max(n.Peak, len(n.Parts)),
-		First: apiPart(&n.First), Parts: make([]api.IncidentPart, min(len(n.Parts), most)),
+		First: a.apiPart(&n.First), Parts: make([]api.IncidentPart, min(len(n.Parts), most)),
 	}
 	if !n.End.IsZero() {
 		shown.State = api.IncidentEnded
 	}
-	for _, note := range notes {
+	shown.Maintenance = n.Failing > 0 && n.End.IsZero() && !slices.ContainsFunc(n.Parts, func(p incidents.Part) bool { return p.Until.IsZero() && !a.inMaintenance(&p) })
+	for _, note := range a.incidents.Notes(n.ID) {
 		shown.Notes = append(shown.Notes, api.IncidentNote(note))
 	}
 	for i := range shown.Parts {
-		shown.Parts[i] = apiPart(&n.Parts[i])
+		shown.Parts[i] = a.apiPart(&n.Parts[i])
 	}
 	return shown
 }
 
-func apiPart(p *incidents.Part) api.IncidentPart {
+// inMaintenance reports whether a probe that is a part of an incident is in a maintenance window.
+func (a *Agent) inMaintenance(p *incidents.Part) bool {
+	return a.maintenance.Of(manager.Key{PodUID: types.UID(p.UID), Container: p.Container, Kind: p.Kind}) != nil
+}
+
+func (a *Agent) apiPart(p *incidents.Part) api.IncidentPart {
 	return api.IncidentPart{
 		Namespace: p.Namespace, Pod: p.Pod, Container: p.Container, Kind: p.Kind.String(), Handler: p.Handler, Target: p.Target,
 		State: p.State.String(), Since: p.Since, Until: p.Until, Cause: clip.Text(p.Cause.Text, maxPartCause), Dependent: p.Dependent,
+		Maintenance: p.Until.IsZero() && a.inMaintenance(p),
 	}
 }

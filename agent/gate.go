@@ -94,6 +94,7 @@ func (a *Agent) configured(c *config.Agent) error {
 	a.scrapeRules.Store(c.Blackbox)
 	labels := slices.SortedFunc(slices.Values(c.TargetLabels), func(x, y config.TargetLabel) int { return strings.Compare(x.Metric, y.Metric) })
 	a.targetLabels.Store(&labels)
+	a.selectors.set(c)
 	if a.offline == nil {
 		a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
 		a.notifier.Set(a.cfg.ConfigFile, c.Notify)

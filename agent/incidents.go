@@ -158,7 +158,7 @@ func (a *Agent) serveIncidents(w http.ResponseWriter, r *http.Request) {
 		if q.filters["namespace"] != "" {
 			converted = math.MaxInt // parts of other namespaces do not count
 		}
-		all := apiIncident(n, a.incidents.Notes(n.ID), converted)
+		all := a.apiIncident(n, converted)
 		s, ok := all.Only(func(p *api.IncidentPart) bool { return q.matches("namespace", p.Namespace) })
 		s.Parts = s.Parts[:min(len(s.Parts), most)]
 		return &s, ok && q.matches("state", s.State)
@@ -185,7 +185,7 @@ func (a *Agent) serveIncident(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, n := range a.incidents.Log().All() {
 		if n.ID == r.PathValue("id") {
-			reply.JSON(w, apiIncident(n, a.incidents.Notes(n.ID), math.MaxInt))
+			reply.JSON(w, a.apiIncident(n, math.MaxInt))
 			return
 		}
 	}
@@ -219,6 +219,6 @@ func (a *Agent) serveNote(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		reply.Fail(w, http.StatusConflict, "%s: %v", id, err)
 	default:
-		reply.JSON(w, apiIncident(n, a.incidents.Notes(id), math.MaxInt))
+		reply.JSON(w, a.apiIncident(n, math.MaxInt))
 	}
 }

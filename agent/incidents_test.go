@@ -71,6 +71,21 @@ func TestIncidents(t *testing.T) {
 			t.Errorf("%s has parts of other namespaces: %s", path, body)
 		}
 	}
+	if status, body := r.overLocal("POST", "/api/v1/maintenance", `{"for":"1h","name":"cart","match":[{"pod":"cart"}]}`); status != http.StatusOK {
+		t.Fatalf("maintenance: %d %s", status, body)
+	}
+	for namespace, in := range map[string]bool{"": false, "?namespace=other": true, "?namespace=default": false} {
+		var list api.IncidentList
+		if r.get("/api/v1/incidents"+namespace, &list); len(list.Items) != 1 || list.Items[0].Maintenance != in {
+			t.Errorf("%s: %+v", namespace, list.Items)
+		}
+	}
+	if status, body := r.overLocal("POST", "/api/v1/maintenance", `{"for":"1h"}`); status != http.StatusOK {
+		t.Fatalf("maintenance: %d %s", status, body)
+	}
+	if list := r.awaitIncidents("in maintenance", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].Maintenance }); list[0].Word() != "open (maintenance)" {
+		t.Errorf("%+v", list[0])
+	}
 	if status, body := r.do("POST", "/api/v1/probes/other/cart/web/readiness/pause"); status != http.StatusOK {
 		t.Fatalf("pause: %d %s", status, body)
 	}
@@ -79,7 +94,7 @@ func TestIncidents(t *testing.T) {
 	})
 	target.status.Store(http.StatusOK)
 	ended := r.awaitIncidents("ended", func(all []api.IncidentStatus) bool { return len(all) == 1 && all[0].State == api.IncidentEnded })[0]
-	if ended.ID != open.ID || !ended.Start.Equal(open.Start) || ended.End.Before(open.Start) || ended.Probes != 2 || ended.Failing != 0 {
+	if ended.ID != open.ID || !ended.Start.Equal(open.Start) || ended.End.Before(open.Start) || ended.Probes != 2 || ended.Failing != 0 || ended.Maintenance {
 		t.Errorf("ended: %+v", ended)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ func (a *Agent) openMaintenance() {
 func (a *Agent) maintained(changes []maintenance.Change) {
 	for i := range changes {
 		c := &changes[i]
-		a.notifier.Maintain(&c.Info, c.Now != nil, time.Now())
+		a.notifier.Maintain(&c.Info, c.Now != nil, c.Receivers, time.Now())
 		if a.history != nil {
 			a.history.Spare(&c.Info, c.Now != nil && c.Now.Spared)
 		}
@@ -50,6 +51,11 @@ func (a *Agent) windowTurned(w *maintenance.Window, reason, what string) {
 		until := w.Until.UTC().Format(time.RFC3339)
 		text += ", until " + until
 		attrs = append(attrs, "until", until)
+	}
+	if len(w.Receivers) > 0 {
+		receivers := strings.Join(w.Receivers, ", ")
+		text += ", receivers: " + receivers
+		attrs = append(attrs, "receivers", receivers)
 	}
 	if w.Reason != "" {
 		text += ", reason: " + w.Reason
@@ -86,8 +92,20 @@ func apiWindow(w *maintenance.Window, probes int) api.MaintenanceWindow {
 	from, until := w.Next(time.Now())
 	return api.MaintenanceWindow{
 		Name: w.Name, Active: !w.Until.IsZero(), From: from.UTC(), Until: until.UTC(), Reason: w.Reason, Uptime: string(w.Uptime),
-		Match: maintenance.APIMatch(w.Match), Probes: probes, By: w.By,
+		Match: maintenance.APIMatch(w.Match), Probes: probes, By: w.By, Receivers: w.Receivers,
 	}
+}
+
+// serveNotifications responds with the status of the receivers, and their maintenance windows.
+func (a *Agent) serveNotifications(w http.ResponseWriter, _ *http.Request) {
+	list := a.notifier.Status()
+	for i := range list.Items {
+		r := &list.Items[i]
+		if silence, ok := a.maintenance.Silence(r.Name); ok {
+			r.Maintenance = &api.Maintenance{Name: silence.Name, Until: silence.Until.UTC(), Reason: silence.Reason}
+		}
+	}
+	reply.JSON(w, list)
 }
 
 func (a *Agent) serveStartMaintenance(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +113,7 @@ func (a *Agent) serveStartMaintenance(w http.ResponseWriter, r *http.Request) {
 		reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; the body has the window", parameter)
 		return
 	}
-	asked, err := maintenance.Read(r.Body, time.Now())
+	asked, err := maintenance.Read(r.Body, time.Now(), a.notifier.Names)
 	if err != nil {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
@@ -104,6 +122,9 @@ func (a *Agent) serveStartMaintenance(w http.ResponseWriter, r *http.Request) {
 	act.object, asked.By = asked.Name, callerText(&act.by)
 	from, until := asked.Next(time.Now())
 	act.detail = fmt.Sprintf("from %s until %s", from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
+	if len(asked.Receivers) > 0 {
+		act.detail += ", receivers: " + strings.Join(asked.Receivers, ", ")
+	}
 	if asked.Reason != "" {
 		act.detail += ", reason: " + asked.Reason
 	}

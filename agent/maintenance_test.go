@@ -110,6 +110,58 @@ func TestMaintenance(t *testing.T) {
 	})
 }
 
+// In a window of one receiver the probe is in no maintenance, others get messages, and its end sends what lasts. It
+// outlives the agent.
+func TestMaintenanceOfOneReceiver(t *testing.T) {
+	t.Parallel()
+	target, stateDir, socket := newTarget(t), t.TempDir(), filepath.Join(shortDir(t), "s")
+	const exec = "groupWait: 0s, exec: {command: [/bin/true]}"
+	begin := func(t *testing.T) (*running, <-chan event) {
+		r := start(t, target.external("shop"), notifying(t, "{name: pager, "+exec+"}, {name: mail, "+exec+"}"),
+			func(c *agent.Config) { c.StateDir, c.Socket = stateDir, socket })
+		return r, r.stream()
+	}
+	silent := func(t *testing.T, r *running) {
+		t.Helper()
+		var told api.NotificationList
+		for r.get("/api/v1/notifications", &told); told.Items[1].Open == 0; r.get("/api/v1/notifications", &told) {
+		}
+		pager := told.Items[0]
+		if m := pager.Maintenance; m == nil || m.Name != "site" || m.Reason != "on site" || pager.Open+pager.Pending > 0 || told.Items[1].Maintenance != nil {
+			t.Errorf("receivers: %+v", told.Items)
+		}
+		if a := pager.Alerts; len(a) != 1 || !a[0].Maintenance {
+			t.Errorf("alerts of the pager: %+v", a)
+		}
+		if s := r.series("prober_probe_maintenance{"); len(s) > 0 {
+			t.Errorf("metrics: %q", s)
+		}
+	}
+	t.Run("first agent", func(t *testing.T) {
+		r, events := begin(t)
+		awaitProbe(t, events, "ready", ready)
+		out := maintain(t, socket, "start", "--receiver", "pager", "--for", "2h", "--name", "site", "--reason", "on site")
+		if !strings.HasPrefix(out, "maintenance site of 1 probe for pager alone has begun, until 20") {
+			t.Errorf("start: %q", out)
+		}
+		target.status.Store(http.StatusServiceUnavailable)
+		awaitEvent(t, events, "probe", "failing", outOfMaintenance)
+		silent(t, r)
+	})
+	t.Run("next agent", func(t *testing.T) {
+		r, events := begin(t)
+		awaitEvent(t, events, "probe", "failing", outOfMaintenance)
+		silent(t, r)
+		maintain(t, socket, "end", "site")
+		var told api.NotificationList
+		for r.get("/api/v1/notifications", &told); told.Items[0].Open == 0; r.get("/api/v1/notifications", &told) {
+		}
+		if told.Items[0].Maintenance != nil {
+			t.Errorf("after the end: %+v", told.Items[0])
+		}
+	})
+}
+
 // Windows of prober.yaml begin and end with a reload, and select by labels that may change.
 func TestMaintenanceOfConfigFile(t *testing.T) {
 	t.Parallel()

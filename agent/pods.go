@@ -89,6 +89,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*decla
 		return context.Cause(ctx)
 	}
 	a.handlers.HoldApplied(applied)
+	a.checkSelectors()
 	last := a.noteReload((*progress).ofPods, err == nil, asPartial(err))
 	news := last.pods.at.IsZero() || errorText(err) != errorText(last.pods.err)
 	switch {

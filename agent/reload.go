@@ -160,6 +160,9 @@ func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	if a.handlers.SecretPolicyChanged() {
 		a.podsTrigger.request("other secrets.allow", false)
 	}
+	if a.selectors.takeChanged() {
+		a.podsTrigger.request("other selectors", false)
+	}
 	last := a.noteReload((*progress).ofPlugins, changed, err)
 	switch {
 	case err != nil && (errorText(err) != errorText(last.plugins.err) || r.isNews(known, a.pluginStamp)):

@@ -132,7 +132,7 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/agent", a.serveAgent},
 		{"GET /api/v1/plugins", a.servePlugins},
 		{"POST /api/v1/plugins/{name}/promote", a.servePromote},
-		{"GET /api/v1/notifications", a.notifier.ServeStatus},
+		{"GET /api/v1/notifications", a.serveNotifications},
 		{"POST /api/v1/notifications/{receiver}/test", withoutWriteTimeout(a.notifier.ServeTest)},
 		{"GET /api/v1/maintenance", a.serveMaintenance},
 		{"POST /api/v1/maintenance", a.serveStartMaintenance},
@@ -192,7 +192,7 @@ GET  /healthz /livez /readyz      each with ?verbose
 Over the unix socket of --socket, or with the token of --token-file:
 POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=), force (?state= for= reason=) or resume one
 POST /api/v1/incidents/ID/notes   add a note to an incident, in JSON: text
-POST /api/v1/maintenance          start a maintenance window, in JSON: name, match, from, until, for, reason, uptime
+POST /api/v1/maintenance          start a maintenance window, in JSON: name, match, receivers, from, until, for, reason, uptime
 DELETE /api/v1/maintenance/NAME   end it
 POST /api/v1/plugins/NAME/promote replace a plugin by its shadow
 POST /api/v1/notifications/RECEIVER/test                   send a test message to a receiver
@@ -317,7 +317,7 @@ func (a *Agent) ready() []healthCheck {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source is not available, the last good version is kept: " + p.Stale})
 		}
 	}
-	return slices.Concat(checks, a.troubleChecks(), a.targetChecks(), a.stateChecks(), a.notifyChecks(), a.hostChecks())
+	return slices.Concat(checks, a.troubleChecks(), a.targetChecks(), a.stateChecks(), a.notifyChecks(), a.selectorChecks(), a.hostChecks())
 }
 
 // stateChecks returns warnings about state that could not be saved, and about the history.

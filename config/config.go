@@ -61,6 +61,8 @@ type Agent struct {
 	TargetLabels []TargetLabel // of metrics
 	Kubernetes   *Kubernetes   // nil: [DefaultKubernetes]
 	Blackbox     *Blackbox     // nil: nothing is restricted
+
+	Selectors []Selector // all entries of fields match, and dependencies
 }
 
 // Credentials are TLS credentials that plugins may use by name, without reading them. A relative path is
@@ -219,13 +221,15 @@ func Load(path string) (*Agent, error) {
 // Parse parses data, the contents of file. Its errors are [plugin.FieldError]s, joined if there are
 // several.
 func Parse(file string, data []byte) (*Agent, error) {
-	d := decoder{yamlpos.Decoder{File: file}}
+	d := decoder{Decoder: yamlpos.Decoder{File: file}}
 	a := Default()
 	if root := d.Parse(data, maxSize); root != nil {
 		d.agent(root, a)
 		if d.Err() == nil {
 			d.validate(root, a)
 		}
+		a.Selectors = d.selectors
+		a.addDependencies()
 	}
 	if err := d.Err(); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 // decoder reads prober.yaml.
 type decoder struct {
 	yamlpos.Decoder
+	selectors []Selector
 }
 
 // agent reads the document.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -50,6 +51,7 @@ func (m *Maintenance) Equal(other *Maintenance) bool {
 func (d *decoder) maintenance(a *Agent) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.Items(n, path, func(n *yamlpos.Node, path string) {
+			before := len(d.selectors)
 			m, fields := Maintenance{Line: n.Line, Uptime: UptimeExclude}, windowFields{}
 			d.Mapping(n, path, d.windowFields(&fields, yamlpos.Fields{
 				"name": d.NonEmpty(&m.Name), "match": d.ListOf(d.probeMatch(&m.Match)),
@@ -60,6 +62,9 @@ func (d *decoder) maintenance(a *Agent) yamlpos.Reader {
 				d.Errorf(n, path+".name", "%.80q is not a name: must be at most 63 lower-case letters, digits and dashes", m.Name)
 			}
 			m.Window = d.window(n, path, &fields)
+			d.selectorsSince(before, func(s *Selector) {
+				s.over = func(now time.Time) bool { begin, _ := m.Window.Next(now); return begin.IsZero() }
+			})
 			a.Maintenance = append(a.Maintenance, m)
 		})
 		checkNames(d, n, path, a.Maintenance, maxMaintenance, func(m *Maintenance) (string, int) { return m.Name, m.Line })

@@ -49,7 +49,7 @@ func MatchesAny(entries []ProbeMatch, p *ProbeFacts) bool {
 
 // ParseMatch reads a list of entries of match from data: JSON, or YAML. Errors name file.
 func ParseMatch(file string, data []byte) (all []ProbeMatch, err error) {
-	d := decoder{yamlpos.Decoder{File: file}}
+	d := decoder{Decoder: yamlpos.Decoder{File: file}}
 	if root := d.Parse(data, maxSize); root != nil {
 		d.ListOf(d.probeMatch(&all))(root, "match")
 	}
@@ -68,6 +68,14 @@ func (d *decoder) probeMatch(to *[]ProbeMatch) yamlpos.Reader {
 			d.Errorf(n, path, "must have at least one field; without match all probes are selected")
 		}
 		*to = append(*to, m)
+		d.selectors = append(d.selectors, Selector{Text: m.text(), Line: n.Line, Path: path, match: m})
+	}
+}
+
+// selectorsSince sets a property of the selectors after the first n.
+func (d *decoder) selectorsSince(n int, set func(*Selector)) {
+	for i := range d.selectors[n:] {
+		set(&d.selectors[n+i])
 	}
 }
 

@@ -54,7 +54,9 @@ func (d *decoder) slos(a *Agent) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.Items(n, path, func(n *yamlpos.Node, path string) {
 			s := SLO{Line: n.Line, Kinds: []probe.Kind{probe.Readiness}, Window: defaultSLOWindow, Maintenance: UptimeExclude}
+			before := len(d.selectors)
 			d.slo(n, path, &s)
+			d.selectorsSince(before, func(x *Selector) { x.kinds = s.Kinds })
 			a.SLO = append(a.SLO, s)
 		})
 		checkNames(d, n, path, a.SLO, MaxSLOs, func(s *SLO) (string, int) { return s.Name, s.Line })

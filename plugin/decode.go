@@ -64,6 +64,7 @@ func (d *decoder) manifest(n *yamlpos.Node, m *Manifest) {
 		"config":      d.config(&m.Config),
 		"requests":    d.requests(&m.Requests),
 		"limits":      yamlpos.Settings(&d.Decoder, LimitNames[:LimitTotalMemory], m.Limits.Set),
+		"budgets":     yamlpos.Settings(&d.Decoder, BudgetNames(), m.Budgets.Set),
 		"metrics":     d.metrics(&m.Metrics),
 		"examples":    d.exampleList(&m.Examples),
 	}, "apiVersion", "name", "version")

@@ -36,6 +36,9 @@ type Found struct {
 	Inside string
 	// Signatures are the signatures that came with Module. Nil means the files beside Path.
 	Signatures []Signature
+	// Report is the report of `prober plugin check` that came with Module from a registry, as JSON. Its author
+	// may be anyone, so it must decide nothing.
+	Report []byte
 
 	hashed hashed // set by SetModule
 }

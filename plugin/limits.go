@@ -76,6 +76,9 @@ const (
 // DefaultTotalMemory is the default limit of the memory of all plugins' instances together, in bytes.
 const DefaultTotalMemory = 256 << 20
 
+// MaxMemory is the maximum limit of the linear memory of an instance, in bytes.
+const MaxMemory = 256 << 20
+
 // limitField describes one field of Limits.
 type limitField struct {
 	index    int
@@ -89,7 +92,7 @@ type limitField struct {
 func limitFields() []limitField {
 	return []limitField{
 		{LimitModule, func(l *Limits) *int { return &l.Module }, true, MaxModule, MaxModule},
-		{LimitMemory, func(l *Limits) *int { return &l.Memory }, true, 32 << 20, 256 << 20},
+		{LimitMemory, func(l *Limits) *int { return &l.Memory }, true, 32 << 20, MaxMemory},
 		{LimitTableEntries, func(l *Limits) *int { return &l.TableEntries }, false, 65_536, 1 << 20},
 		{LimitMessage, func(l *Limits) *int { return &l.Message }, true, 10 << 10, 10 << 10},
 		{LimitResult, func(l *Limits) *int { return &l.Result }, true, 64 << 10, 64 << 10},

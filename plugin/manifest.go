@@ -86,6 +86,7 @@ type Manifest struct {
 	Config      *schema.Schema // of the plugin's config; never nil
 	Requests    []Request
 	Limits      Limits
+	Budgets     Budgets // see [Manifest.EffectiveBudgets]
 	Metrics     []MetricDoc
 	Examples    []Example
 }

@@ -57,7 +57,7 @@ func ParseReference(text string) (Reference, error) {
 		return fail("%.80q is not a digest: must be sha256: and 64 hexadecimal digits in lower case", r.Digest)
 	}
 	r.Repository, r.Tag, ok = strings.Cut(rest, ":")
-	if ok && !tagPattern().MatchString(r.Tag) {
+	if ok && !ValidTag(r.Tag) {
 		return fail("%.80q is not a tag", r.Tag)
 	}
 	if !repositoryPattern().MatchString(r.Repository) {
@@ -99,3 +99,6 @@ func (r Reference) Pinned(digest string) Reference {
 	r.Tag, r.Digest = "", digest
 	return r
 }
+
+// ValidTag reports whether tag can be the tag of a reference.
+func ValidTag(tag string) bool { return tagPattern().MatchString(tag) }

@@ -40,26 +40,60 @@ func hostInfo(handle int32, buf unsafe.Pointer, size uint32) int32
 //go:wasmimport prober_v1_net poll
 func hostPoll(handles unsafe.Pointer, n uint32, timeoutMs int32) int32
 
-// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host dials, if a grant of
-// the operator allows it. In a native program Dial uses net.Dialer. The connection is closed at the end of
-// the attempt.
-func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+// dial connects to addr over a network without an IP family.
+func (d *Dialer) dial(ctx context.Context, network, family, addr string) (net.Conn, error) {
 	if err := ended(ctx); err != nil {
 		return nil, opError("dial", network, addr, err)
 	}
-	scheme := network
 	switch network {
 	case "tcp", "udp", "tls", "unix":
-	case "tcp4", "tcp6", "udp4", "udp6":
-		scheme = network[:3]
 	default:
 		return nil, opError("dial", network, addr, net.UnknownNetworkError(network))
 	}
-	c := &conn{network: scheme, addr: addr}
-	if err := c.dial(ctx, scheme+"://"+addr); err != nil {
+	c := &conn{network: network, addr: addr}
+	if err := c.dial(ctx, network+"://"+addr+d.query(network, family)); err != nil {
 		return nil, opError("dial", network, addr, err)
 	}
 	return c, nil
+}
+
+// query returns the options of d as the query of a URL, "" for none.
+func (d *Dialer) query(network, family string) string {
+	if network == "unix" {
+		return ""
+	}
+	q := append([]byte{'?'}, appendOption(appendOption(nil, "ipFamily", family), "sourceAddress", d.SourceAddress)...)
+	if network == "tls" {
+		o := d.TLS.abi()
+		for _, protocol := range o.ALPN {
+			q = appendOption(q, "alpn", protocol)
+		}
+		q = appendOption(appendOption(q, "serverName", o.ServerName), "verify", o.Verify)
+		q = appendOption(q, "credentials", o.Credentials)
+		q = appendOption(appendOption(q, "minVersion", o.MinVersion), "maxVersion", o.MaxVersion)
+	}
+	if len(q) == 1 {
+		return ""
+	}
+	return string(q[:len(q)-1])
+}
+
+// appendOption appends a parameter of a query and "&" to q, unless value is empty.
+func appendOption(q []byte, name, value string) []byte {
+	if value == "" {
+		return q
+	}
+	q = append(append(q, name...), '=')
+	for i := range len(value) {
+		const digits = "0123456789ABCDEF"
+		switch c := value[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~':
+			q = append(q, c)
+		default:
+			q = append(q, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return append(q, '&')
 }
 
 // dialTarget connects to the target of r. Without a URL, the host dials the target of the current request.
@@ -396,7 +430,9 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 
 // abi returns o as a document for the host.
 func (o TLSOptions) abi() *abi.TLSOptions {
-	out := &abi.TLSOptions{ServerName: o.ServerName, ALPN: o.ALPN, CA: o.CA}
+	out := &abi.TLSOptions{
+		ServerName: o.ServerName, ALPN: o.ALPN, CA: o.CA, Credentials: o.Credentials, MinVersion: o.MinVersion, MaxVersion: o.MaxVersion,
+	}
 	if o.InsecureSkipVerify {
 		out.Verify = abi.VerifyNone
 	}

@@ -97,7 +97,7 @@ func (h Host) ask(ctx context.Context, server string, question *dnswire.Question
 }
 
 func (h Host) exchange(ctx context.Context, network, server string, question *dnswire.Question) (a DNSAnswer, cut bool, err error) {
-	conn, err := h.dial(ctx, network, server)
+	conn, err := h.dial(ctx, nil, network, server)
 	if err != nil {
 		return a, false, err
 	}

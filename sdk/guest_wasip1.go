@@ -209,7 +209,7 @@ var requestBuffer [4096 + 8]byte
 
 const maxBuffered = len(requestBuffer) - 8 // maximum size of a request in bytes
 
-// features receives the features of the host, which are unused.
+// features receives the features of the host.
 var features [8]string
 
 // call has the request of a call, in one allocation.
@@ -269,6 +269,9 @@ func decodeRequest(n int) error {
 		Container:        probe.Container{Name: q.Container.Name, Ports: q.Container.Ports},
 		ContainerID:      q.Container.ID,
 		Config:           &r.config,
+		Self:             q.Plugin,
+		HostVersion:      q.Host.Version,
+		Features:         slices.Clip(q.Host.Features),
 	}
 	last.doc, last.call, last.copy = nil, r, r.Request
 	found.config, found.values = nil, nil
@@ -306,6 +309,12 @@ func sameBytes(a, b *byte, n int) bool {
 	}
 	unused := uint(8-(n-i)) * 8
 	return (*(*uint64)(unsafe.Add(x, i))^*(*uint64)(unsafe.Add(y, i)))<<unused == 0
+}
+
+// Progressf sets the message of an attempt that reaches its deadline, such as what the plugin waits for. An
+// outcome replaces it.
+func (r *Request) Progressf(format string, args ...any) {
+	hostMessage(pointer(sprintf(format, args)))
 }
 
 // Logf writes a line to the log of the host.

@@ -3,13 +3,16 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -24,8 +27,8 @@ type Host struct {
 	// Target is the target of the probe, for URLs without a host. [Native] sets it.
 	Target probe.Target
 
-	// Dial makes the connections of [Dial], [HTTP] and [LookupDNS]. network is "tcp",
-	// "udp" or "unix".
+	// Dial makes the connections of [Dial], [HTTP] and [LookupDNS]. network is "tcp", "udp" or "unix", or
+	// "tcp4" and the like for an IP family. Source addresses are not passed.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	// Handshake starts TLS on a connection of Dial. If the result has a ConnectionState,
@@ -39,12 +42,18 @@ type Host struct {
 	// the servers in /etc/resolv.conf.
 	DNSServers []string
 
+	// Credentials are those that [TLSOptions] may name.
+	Credentials map[string]*tls.Config
+
 	// Echo replies to the requests of [Echo], which have a host. If it is nil, there are no replies.
 	Echo func(ctx context.Context, q EchoRequest) (EchoReply, error)
 
 	// KV has the values of [KV], instead of a map of the handler. It changes if an attempt ends with an
 	// outcome.
 	KV map[string][]byte
+
+	// Features are those of [Request]. Nil means all capabilities.
+	Features []string
 
 	open *connections // connections of the attempt; nil without one
 }
@@ -69,16 +78,14 @@ func dialTarget(ctx context.Context, r *Request) (net.Conn, error) {
 	return Dial(ctx, "tcp", r.Addr())
 }
 
-// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host dials, if a grant of
-// the operator allows it. In a native program Dial uses net.Dialer. The connection is closed at the end of
-// the attempt.
-func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+// dial connects to addr over a network without an IP family.
+func (d *Dialer) dial(ctx context.Context, network, family, addr string) (net.Conn, error) {
 	if network == "tls" {
-		raw, err := Dial(ctx, "tcp", addr)
+		raw, err := d.dial(ctx, "tcp", family, addr)
 		if err != nil {
 			return nil, err
 		}
-		secured, err := StartTLS(ctx, raw, TLSOptions{})
+		secured, err := StartTLS(ctx, raw, d.TLS)
 		if err != nil {
 			_ = raw.Close()
 		}
@@ -88,7 +95,7 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 		return secured, err
 	}
 	h := hostOf(ctx)
-	raw, err := h.dial(ctx, network, addr)
+	raw, err := h.dialBy(ctx, abi.Route{IPFamily: family, SourceAddress: d.SourceAddress}, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +107,61 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return &dialled{raw, host}, nil
 }
 
-func (h Host) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialBy connects to addr by a route. If the route prefers a family, the other one is dialled after it.
+func (h Host) dialBy(ctx context.Context, route abi.Route, network, addr string) (net.Conn, error) {
+	source, err := sourceOf(route, network)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", network, err)
+	}
+	switch {
+	case network == "unix" || route.IPFamily == "":
+		return h.dial(ctx, source, network, addr)
+	case route.IPFamily == abi.IPv4Only || route.IPFamily == abi.IPv6Only:
+		return h.dial(ctx, source, network+route.IPFamily, addr)
+	}
+	first, second, _ := strings.Cut(route.IPFamily, ",")
+	half, cancel := ctx, func() {}
+	if deadline, ok := ctx.Deadline(); ok {
+		half, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+	}
+	defer cancel()
+	conn, err := h.dial(half, source, network+first, addr)
+	if err == nil {
+		return conn, nil
+	}
+	if conn, secondErr := h.dial(ctx, source, network+second, addr); secondErr == nil {
+		return conn, nil
+	} else if _, none := errors.AsType[*net.AddrError](err); none {
+		err = secondErr // there is no address of the first family
+	}
+	return nil, err
+}
+
+// sourceOf returns the source address of a route, nil for the system's. It also checks the IP family.
+func sourceOf(route abi.Route, network string) (net.Addr, error) {
+	switch route.IPFamily {
+	case "", abi.IPv4Only, abi.IPv6Only, abi.IPv4First, abi.IPv6First:
+	default:
+		return nil, fmt.Errorf("ipFamily %.40q: must be %q, %q, %q or %q", route.IPFamily, abi.IPv4Only, abi.IPv6Only, abi.IPv4First, abi.IPv6First)
+	}
+	if route.SourceAddress == "" {
+		return nil, nil
+	}
+	ip, err := netip.ParseAddr(route.SourceAddress)
+	if err != nil || ip.Zone() != "" {
+		return nil, fmt.Errorf("sourceAddress %.80q: must be an IP address", route.SourceAddress)
+	}
+	if network == "udp" {
+		return net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip.Unmap(), 0)), nil
+	}
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip.Unmap(), 0)), nil
+}
+
+func (h Host) dial(ctx context.Context, source net.Addr, network, addr string) (net.Conn, error) {
 	if h.Dial != nil {
 		return h.Dial(ctx, network, addr)
 	}
-	return new(net.Dialer).DialContext(ctx, network, addr)
+	return (&net.Dialer{LocalAddr: source}).DialContext(ctx, network, addr)
 }
 
 // dialled is a connection with the dialled host.
@@ -143,7 +200,7 @@ func (c *connections) end() {
 // StartTLS starts TLS on a connection of [Dial]: by the host in a guest, with crypto/tls in a native
 // program. The returned connection replaces conn.
 func StartTLS(ctx context.Context, conn net.Conn, o TLSOptions) (net.Conn, error) {
-	config, err := o.config()
+	config, err := hostOf(ctx).tlsConfig(o)
 	if err != nil {
 		return nil, fmt.Errorf("starttls: %w", err)
 	}
@@ -183,9 +240,26 @@ func (h Host) handshake(ctx context.Context, conn net.Conn, config *tls.Config) 
 	return secured, nil
 }
 
-// config returns o for crypto/tls.
-func (o TLSOptions) config() (*tls.Config, error) {
-	config := &tls.Config{ServerName: o.ServerName, NextProtos: o.ALPN, InsecureSkipVerify: o.InsecureSkipVerify}
+var tlsVersions = map[string]uint16{"": 0, "TLS10": tls.VersionTLS10, "TLS11": tls.VersionTLS11, "TLS12": tls.VersionTLS12, "TLS13": tls.VersionTLS13}
+
+// tlsConfig returns o for crypto/tls.
+func (h Host) tlsConfig(o TLSOptions) (*tls.Config, error) {
+	config := new(tls.Config)
+	if o.Credentials != "" {
+		named, ok := h.Credentials[o.Credentials]
+		if !ok {
+			return nil, fmt.Errorf("tls: credentials %.80q: %w: Host.Credentials does not have them", o.Credentials, fs.ErrPermission)
+		}
+		config = named.Clone()
+	}
+	var okMin, okMax bool
+	config.MinVersion, okMin = tlsVersions[o.MinVersion]
+	config.MaxVersion, okMax = tlsVersions[o.MaxVersion]
+	if !okMin || !okMax {
+		return nil, fmt.Errorf("tls: versions %.20q to %.20q: must be TLS10, TLS11, TLS12 or TLS13", o.MinVersion, o.MaxVersion)
+	}
+	config.ServerName = cmp.Or(o.ServerName, config.ServerName)
+	config.NextProtos, config.InsecureSkipVerify = o.ALPN, o.InsecureSkipVerify
 	if o.CA == "" {
 		return config, nil
 	}

@@ -4,6 +4,8 @@ package sdk
 
 import (
 	"bytes"
+	"compress/flate"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +25,17 @@ import (
 // received. A status such as 500 is not an error. URLs of hosts other than the target need a grant. HTTP
 // takes a fraction of the size of net/http, for which there is sdk/sdkhttp.
 func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
-	req, err := hostOf(ctx).newRequest(ctx, &r)
+	x, err := hostOf(ctx).newExchange(&r)
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
-	x := &exchange{host: hostOf(ctx), options: r.TLS}
-	x.transport = http.Transport{
-		DialContext: x.dial, DialTLSContext: x.dialTLS, DisableKeepAlives: true, DisableCompression: true,
+	if r.Timeout > 0 {
+		ctx, x.cancel = context.WithTimeout(ctx, r.Timeout)
+	}
+	req, err := x.host.newRequest(ctx, &r)
+	if err != nil {
+		x.cancel()
+		return nil, fmt.Errorf("http: %w", err)
 	}
 	client := http.Client{Transport: x, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 		if len(via) > min(r.Redirects, abi.MaxRedirects) {
@@ -43,10 +49,47 @@ func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 		err = e.Err
 	}
 	if err != nil {
+		x.cancel()
 		x.transport.CloseIdleConnections()
 		return nil, fmt.Errorf("http: %w", err)
 	}
-	return x.response(resp), nil
+	return x.response(resp, r.Decompress), nil
+}
+
+// newExchange returns an exchange for r after checking its options.
+func (h Host) newExchange(r *HTTPRequest) (*exchange, error) {
+	switch {
+	case len(r.TLS.ALPN) > 0:
+		return nil, errors.New("tls: alpn: the host chooses it")
+	case strings.EqualFold(r.Method, http.MethodConnect):
+		return nil, errors.New("the method CONNECT is not allowed")
+	case r.Decompress != "" && r.Decompress != abi.Gzip && r.Decompress != abi.Deflate:
+		return nil, fmt.Errorf("decompress %.40q: must be %s or %s", r.Decompress, abi.Gzip, abi.Deflate)
+	}
+	x := &exchange{host: h, options: r.TLS, cancel: func() {}, route: abi.Route{IPFamily: r.IPFamily, SourceAddress: r.SourceAddress}}
+	if _, err := sourceOf(x.route, "tcp"); err != nil {
+		return nil, err
+	}
+	x.options.ALPN = []string{"http/1.1"}
+	if r.HTTP2 {
+		x.options.ALPN = []string{"h2", "http/1.1"}
+	}
+	x.transport = http.Transport{
+		DialContext: x.dial, DialTLSContext: x.dialTLS, ForceAttemptHTTP2: r.HTTP2, DisableKeepAlives: true, DisableCompression: true,
+	}
+	if r.Proxy == "" {
+		return x, nil
+	}
+	proxy, err := url.Parse(r.Proxy)
+	if err != nil || proxy.Scheme != "http" || proxy.Hostname() == "" {
+		return nil, errors.New("proxy: must be http://HOST:PORT")
+	}
+	x.transport.Proxy, x.transport.ProxyConnectHeader = http.ProxyURL(proxy), http.Header{}
+	for name, value := range r.ProxyHeader {
+		x.transport.ProxyConnectHeader.Set(name, value)
+	}
+	x.transport.TLSClientConfig, err = h.tlsConfig(x.options) // net/http adds the name
+	return x, err
 }
 
 // newRequest returns r for net/http. A URL without a host is for the target.
@@ -54,9 +97,6 @@ func (h Host) newRequest(ctx context.Context, r *HTTPRequest) (*http.Request, er
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" {
 		return nil, fmt.Errorf("%.200q: want http:// or https://HOST/path", r.URL)
-	}
-	if len(r.TLS.ALPN) > 0 {
-		return nil, errors.New("tls: alpn: the host chooses it")
 	}
 	if u.Host == "" {
 		if h.Target.Unix != "" || h.Target.Host == "" {
@@ -81,8 +121,10 @@ func (h Host) newRequest(ctx context.Context, r *HTTPRequest) (*http.Request, er
 type exchange struct {
 	host      Host
 	options   TLSOptions
+	route     abi.Route
 	transport http.Transport
 	head      abi.HTTPHead
+	cancel    context.CancelFunc // ends the timeout of the request
 }
 
 var _ http.RoundTripper = (*exchange)(nil)
@@ -91,19 +133,30 @@ var _ http.RoundTripper = (*exchange)(nil)
 func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := time.Now()
 	first := func() { x.head.FirstByte = time.Since(sent) }
-	x.head.Peer, x.head.TLS = nil, 0
+	x.head.Peer, x.head.Connect, x.head.TLS, x.head.FirstByte = nil, 0, 0, 0
+	var resp *http.Response
+	var err error
 	if x.host.RoundTrip != nil {
 		x.head.Remote = req.URL.Host
-		defer first()
-		return x.host.RoundTrip(req)
+		resp, err = x.host.RoundTrip(req)
+		first()
+	} else {
+		trace := &httptrace.ClientTrace{GotFirstResponseByte: first}
+		resp, err = x.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	}
-	trace := &httptrace.ClientTrace{GotFirstResponseByte: first}
-	return x.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err != nil {
+		return resp, err // net/http may still dial
+	}
+	sum := &x.head.Phases
+	sum.Connect += x.head.Connect
+	sum.TLS += x.head.TLS
+	sum.Processing += max(0, x.head.FirstByte-x.head.Connect-x.head.TLS)
+	return resp, nil
 }
 
 func (x *exchange) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	start := time.Now()
-	raw, err := x.host.dial(ctx, network, addr)
+	raw, err := x.host.dialBy(ctx, x.route, network, addr)
 	if err == nil {
 		x.head.Connect, x.head.Remote = time.Since(start), raw.RemoteAddr().String()
 	}
@@ -111,7 +164,7 @@ func (x *exchange) dial(ctx context.Context, network, addr string) (net.Conn, er
 }
 
 func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
-	config, err := x.options.config()
+	config, err := x.host.tlsConfig(x.options)
 	if err != nil {
 		return nil, err
 	}
@@ -132,28 +185,70 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 	return secured, nil
 }
 
-func (x *exchange) response(resp *http.Response) *HTTPResponse {
+// response returns resp, whose body is decoded if encoding is not "".
+func (x *exchange) response(resp *http.Response, encoding string) *HTTPResponse {
 	h := &x.head
-	h.Status, h.Proto, h.URL = resp.StatusCode, resp.Proto, resp.Request.URL.String()
+	h.Status, h.Proto, h.URL, h.Length = resp.StatusCode, resp.Proto, resp.Request.URL.String(), resp.ContentLength
 	h.Headers = make(map[string]string, len(resp.Header))
 	for name, values := range resp.Header {
-		h.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
+		name = strings.ToLower(name)
+		h.Headers[name] = strings.Join(values, ", ")
+		for _, value := range values {
+			if len(values) > 1 {
+				h.Repeated = append(h.Repeated, abi.HTTPHeader{Name: name, Value: value})
+			}
+		}
 	}
 	if resp.TLS != nil {
 		h.Peer = abi.TLSInfoOf(resp.TLS, time.Now())
 	}
-	return newHTTPResponse(*h, &httpBody{resp.Body, &x.transport})
+	return newHTTPResponse(*h, &httpBody{Reader: decoded(encoding, resp.Body), from: resp.Body, exchange: x})
 }
 
 // httpBody is a response body whose Close closes the connection.
 type httpBody struct {
-	io.ReadCloser
-	transport *http.Transport
+	io.Reader
+	from     io.Closer
+	exchange *exchange
 }
 
 // Close implements [io.Closer].
 func (b *httpBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.transport.CloseIdleConnections()
+	err := b.from.Close()
+	b.exchange.transport.CloseIdleConnections()
+	b.exchange.cancel()
 	return err
+}
+
+// decoded returns a reader that decodes body. encoding "" means none.
+func decoded(encoding string, body io.Reader) io.Reader {
+	if encoding == "" {
+		return body
+	}
+	return &decoder{encoding: encoding, from: body}
+}
+
+// decoder decodes a compressed body.
+type decoder struct {
+	encoding string
+	from, to io.Reader // to is nil before the first Read
+}
+
+// Read implements [io.Reader].
+func (d *decoder) Read(p []byte) (n int, err error) {
+	switch {
+	case d.to != nil:
+	case d.encoding == abi.Gzip:
+		unzip, err := gzip.NewReader(d.from)
+		if err != nil {
+			return 0, fmt.Errorf("decompress: %w", err)
+		}
+		d.to = unzip
+	default:
+		d.to = flate.NewReader(d.from)
+	}
+	if n, err = d.to.Read(p); err != nil && err != io.EOF {
+		err = fmt.Errorf("decompress: %w", err)
+	}
+	return n, err
 }

@@ -29,11 +29,7 @@ func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, opError("http", "tcp", r.URL, err)
 	}
-	q := abi.HTTPRequest{Method: r.Method, URL: r.URL, Headers: r.Header, Redirects: r.Redirects, TLS: *r.TLS.abi()}
-	if timeout := timeoutOf(ctx); timeout > 0 {
-		q.TimeoutMs = int64(timeout)
-	}
-	doc, n := pointer(abi.Append(nil, &q))
+	doc, n := pointer(abi.Append(nil, r.abi(ctx)))
 	body, bodyLen := pointer(r.Body)
 	handle := hostHTTPDo(doc, n, body, bodyLen)
 	if handle < 0 {
@@ -50,6 +46,22 @@ func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 		return nil, err
 	}
 	return newHTTPResponse(head, &httpBody{handle, attempts}), nil
+}
+
+// abi returns r as a document for the host.
+func (r *HTTPRequest) abi(ctx context.Context) *abi.HTTPRequest {
+	q := &abi.HTTPRequest{
+		Method: r.Method, URL: r.URL, Headers: r.Header, Redirects: r.Redirects, TLS: *r.TLS.abi(),
+		HTTP2: r.HTTP2, Decompress: r.Decompress, Route: abi.Route{IPFamily: r.IPFamily, SourceAddress: r.SourceAddress},
+		Proxy: r.Proxy, ProxyHeaders: r.ProxyHeader,
+	}
+	if r.Timeout > 0 {
+		q.TimeoutMs = max(1, r.Timeout.Milliseconds())
+	}
+	if timeout := int64(timeoutOf(ctx)); timeout > 0 && (q.TimeoutMs == 0 || timeout < q.TimeoutMs) {
+		q.TimeoutMs = timeout
+	}
+	return q
 }
 
 // httpBody is a response body of the host. After Close its handle is 0.

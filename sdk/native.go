@@ -17,6 +17,22 @@ func (r *Request) Logf(level Level, format string, args ...any) {
 	r.trace.Emit(probe.TraceEvent{Type: probe.TraceLog, Name: level.String(), Detail: fmt.Sprintf(format, args...)})
 }
 
+// Progressf sets the message of an attempt that reaches its deadline, such as what the plugin waits for. An
+// outcome replaces it.
+func (r *Request) Progressf(format string, args ...any) { r.told = sprintf(format, args) }
+
+// maxProgress is the greatest length of a message that is shown after the deadline, in bytes.
+const maxProgress = 1 << 10
+
+// timedOut returns the outcome of an attempt that reached its deadline.
+func (r *Request) timedOut() probe.Outcome {
+	out := probe.TimedOut(r.Timeout)
+	if r.told != "" && len(r.told) <= maxProgress {
+		out.Output = fmt.Sprintf("%s; the deadline of %v has passed", r.told, r.Timeout)
+	}
+	return out
+}
+
 // NewRequest returns a request for a plugin in a native program, such as a test. config is a JSON object or
 // nil. The [KV] of the request is empty.
 func NewRequest(req probe.Request, config []byte) (*Request, error) {
@@ -79,13 +95,16 @@ func (n native) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	}
 	host := hostOf(ctx)
 	host.Target, host.open = req.Target, &connections{}
+	if r.Features = host.Features; r.Features == nil {
+		r.Features = []string{"net", "http", "dns", "kv", "icmp"}
+	}
 	defer host.open.end()
 	defer context.AfterFunc(ctx, host.open.end)()
 	r.kv.draft.begin(n.kept, host.KV)
 	out, err := n.plugin.Probe(WithHost(ctx, host), r)
 	switch ended := endOf(ctx); {
 	case ended == context.DeadlineExceeded:
-		return probe.TimedOut(req.Spec.Timeout), nil
+		return r.timedOut(), nil
 	case ended != nil:
 		return probe.Outcome{}, ended
 	case err == nil:

@@ -63,8 +63,8 @@ func (f Func) Probe(ctx context.Context, r *Request) (probe.Outcome, error) { re
 // see [Native].
 func Register(p Plugin) { register(p) }
 
-// Request describes one attempt. Fields that the host does not know are zero. Its labels and ports must not
-// be modified.
+// Request describes one attempt. Fields that the host does not know are zero. Its labels, ports and features
+// must not be modified.
 type Request struct {
 	Kind             probe.Kind
 	Attempt          int           // from 1 to 3 within one tick
@@ -78,9 +78,19 @@ type Request struct {
 	ContainerID      string  // changes when the container restarts
 	Config           *Config // never nil
 
+	Self        PluginInfo
+	HostVersion string // version of prober
+	// Features has the capabilities of the plugin: those that are always granted, or requested and granted.
+	// Ask it before using a capability that is optional in the manifest. A native program has those of [Host].
+	Features []string
+
 	kv    KV
 	trace probe.Tracer // in a native program
+	told  string       // the last Progressf, in a native program
 }
+
+// PluginInfo describes a plugin: its Name and Version in the manifest, and the Digest of its module.
+type PluginInfo = abi.Plugin
 
 var errNoTarget = errors.New("dial: the probe has no target")
 

@@ -3,13 +3,18 @@
 package sdk_test
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
+	cryptotls "crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -101,7 +106,7 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 	if base, err := os.UserCacheDir(); err == nil {
 		cache = filepath.Join(base, "prober-test", "wasm")
 	}
-	host, err := wasm.New(wasm.Config{CacheDir: cache, Interpreter: interpreter, Echo: replies})
+	host, err := wasm.New(wasm.Config{CacheDir: cache, Interpreter: interpreter, Echo: replies, Credentials: credentials})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +114,10 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 	m := plugin.Minimal("everything")
 	m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
 	m.Requests = []plugin.Request{
-		{Capability: "net", Allow: []string{"target"}}, {Capability: "http", Allow: []string{"target"}},
+		{Capability: "net", Allow: []string{"target"}}, {Capability: "http", Allow: []string{"target", "http://127.0.0.1:*"}},
 		{Capability: "dns"}, {Capability: "kv"}, {Capability: "icmp"},
 	}
-	grants, err := plugin.ParseGrants([]string{"dns", "kv"})
+	grants, err := plugin.ParseGrants([]string{"dns", "kv", "http://127.0.0.1:*"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +126,14 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 		t.Fatal(err)
 	}
 	return guest
+}
+
+// credentials returns those of the name "own".
+func credentials(_, name string) (*cryptotls.Config, error) {
+	if name != "own" {
+		return nil, fs.ErrPermission
+	}
+	return own.Clone(), nil
 }
 
 // replies is a network in which every host except one replies to echo requests.
@@ -141,6 +154,39 @@ func nativeReplies(ctx context.Context, q sdk.EchoRequest) (sdk.EchoReply, error
 	return sdk.EchoReply{Local: reply.Local.String(), Remote: q.Host, Payload: reply.Payload, HopLimit: reply.HopLimit, RTT: reply.RTT}, err
 }
 
+// own are the credentials "own": the certificate of the server of [web], as the client's.
+var own cryptotls.Config
+
+// proxy starts a proxy that accepts CONNECT requests with the header X-Team.
+func proxy(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect || r.Header.Get("X-Team") != "shop" {
+			http.Error(w, "no tunnel", http.StatusForbidden)
+			return
+		}
+		to, err := net.Dial("tcp", r.Host)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer to.Close()
+		from, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer from.Close()
+		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
+		var copying sync.WaitGroup
+		copying.Go(func() { _, _ = io.Copy(to, from); to.Close() })
+		_, _ = io.Copy(from, to)
+		from.Close()
+		copying.Wait()
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // web starts a server whose response repeats the request.
 func web(t *testing.T) (plain, secure probe.Target, ca string) {
 	t.Helper()
@@ -151,12 +197,35 @@ func web(t *testing.T) (plain, secure probe.Target, ca string) {
 		w.Header().Add("X-Answer", "b")
 		fmt.Fprintf(w, "%s %s by %s: %s", r.Method, r.URL, r.Header.Get("X-Probe"), body)
 	})
+	mux.HandleFunc("/cookies", func(w http.ResponseWriter, _ *http.Request) {
+		for _, cookie := range []string{"sid=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT", "theme=dark"} {
+			w.Header().Add("Set-Cookie", cookie)
+		}
+		w.Header().Set("X-One", "1, 2")
+	})
+	mux.HandleFunc("/gzip", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		zip := gzip.NewWriter(w)
+		_, _ = zip.Write(bytes.Repeat([]byte("long "), 100))
+		_ = zip.Close()
+	})
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	mux.HandleFunc("/who", func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		fmt.Fprintf(w, "from %s with %d certificates", host, len(r.TLS.PeerCertificates))
+	})
 	mux.Handle("/moved", http.RedirectHandler("/there", http.StatusSeeOther))
 	s, tls := httptest.NewServer(mux), httptest.NewUnstartedServer(mux)
-	tls.Config.ErrorLog = nil
+	tls.Config.ErrorLog, tls.EnableHTTP2 = log.New(io.Discard, "", 0), true
+	tls.TLS = &cryptotls.Config{ClientAuth: cryptotls.RequestClientCert}
 	tls.StartTLS()
 	t.Cleanup(s.Close)
 	t.Cleanup(tls.Close)
+	own.Certificates = tls.TLS.Certificates
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw})
 	return targetOf(s.Listener.Addr()), targetOf(tls.Listener.Addr()), string(cert)
 }
@@ -211,7 +280,7 @@ func attempt(t *testing.T, h probe.Handler, target probe.Target) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	got, err := h.Probe(sdk.WithHost(ctx, sdk.Host{Echo: nativeReplies}), probe.Request{
+	got, err := h.Probe(sdk.WithHost(ctx, sdk.Host{Echo: nativeReplies, Credentials: map[string]*cryptotls.Config{"own": &own}}), probe.Request{
 		Target: target, Spec: probe.Spec{Timeout: 3 * time.Minute}, Container: &probe.Container{Name: "web"},
 	})
 	if err != nil {
@@ -223,6 +292,7 @@ func attempt(t *testing.T, h probe.Handler, target probe.Target) string {
 // TestGuestAndNativeAgree makes the same attempts in a guest and in a native program.
 func TestGuestAndNativeAgree(t *testing.T) {
 	plain, secure, ca := web(t)
+	through := proxy(t)
 	names, echo, lonely := dnsServer(t), echoServer(t), probe.Target{Host: "10.0.0.7"}
 	quote := func(text string) string {
 		doc, err := json.Marshal(text)
@@ -244,6 +314,26 @@ func TestGuestAndNativeAgree(t *testing.T) {
 		{"redirects that are followed", `{"do":"http","url":"http:///moved","redirects":1}`, plain, []string{"success: 200 HTTP/1.1 a, b after 1: GET /there by web: "}},
 		{"HTTPS", `{"do":"http","url":"https:///x","ca":` + quote(ca) + `}`, secure, []string{"success: 200 HTTP/1.1 a, b after 0: GET /x by web:  over TLS 1.3 of example.com"}},
 		{"HTTPS by another name", `{"do":"http","url":"https:///x","serverName":"www.example.com","ca":` + quote(ca) + `}`, secure, []string{"success: 200 HTTP/1.1 a, b after 0: GET /x by web:  over TLS 1.3 of example.com"}},
+		{"repeated headers", `{"do":"cookies"}`, plain, []string{
+			`success: ["sid=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT" "theme=dark"] ["1, 2"] [] sid theme`,
+		}},
+		{"gzip", `{"do":"options","url":"http:///gzip","decompress":"gzip"}`, plain, []string{"success: 200 HTTP/1.1, 33 bytes: " + strings.Repeat("long ", 100)}},
+		{"malformed gzip", `{"do":"options","url":"http:///a","decompress":"gzip"}`, plain, []string{"failure: decompress: gzip: invalid header"}},
+		{"an unknown encoding", `{"do":"options","url":"http:///a","decompress":"br"}`, plain, []string{`failure: http: decompress "br": must be gzip or deflate`}},
+		{"an unknown IP family", `{"do":"options","url":"http:///a","ipFamily":"5"}`, plain, []string{`failure: http: ipFamily "5": must be "4", "6", "4,6" or "6,4"`}},
+		{"a source address", `{"do":"options","url":"https:///who","sourceAddress":"127.0.0.9","ipFamily":"6,4","insecure":true}`, secure, []string{"success: 200 HTTP/1.1, 34 bytes: from 127.0.0.9 with 0 certificates"}},
+		{"a malformed source address", `{"do":"options","url":"http:///a","sourceAddress":"here"}`, plain, []string{`failure: http: sourceAddress "here": must be an IP address`}},
+		{"HTTP/2", `{"do":"options","url":"https:///a","http2":true,"ca":` + quote(ca) + `}`, secure, []string{"success: 200 HTTP/2.0, 12 bytes: GET /a by : "}},
+		{"a client certificate", `{"do":"options","url":"https:///who","credentials":"own","ca":` + quote(ca) + `}`, secure, []string{"success: 200 HTTP/1.1, 34 bytes: from 127.0.0.1 with 1 certificates"}},
+		{"a TLS version that is unknown", `{"do":"options","url":"https:///who","minVersion":"SSL3"}`, secure, []string{`failure: http: tls: versions "SSL3" to "": must be TLS10, TLS11, TLS12 or TLS13`}},
+		{"a proxy", `{"do":"options","url":"https:///who","insecure":true,"proxy":"` + through + `"}`, secure, []string{"success: 200 HTTP/1.1, 34 bytes: from 127.0.0.1 with 0 certificates"}},
+		{"a malformed proxy", `{"do":"options","url":"http:///","proxy":"socks://x"}`, plain, []string{"failure: http: proxy: must be http://HOST:PORT"}},
+		{"dialer for IPv4", `{"do":"dialer","ipFamily":"4"}`, plain, []string{"success: tcp from 127.0.0.1"}},
+		{"dialer with a source address", `{"do":"dialer","ipFamily":"6,4","sourceAddress":"127.0.0.9"}`, plain, []string{"success: tcp from 127.0.0.9"}},
+		{"dialer of tcp4", `{"do":"dialer","network":"tcp4"}`, plain, []string{"success: tcp from 127.0.0.1"}},
+		{"dialer of TLS", `{"do":"dialer","network":"tls","insecure":true,"alpn":["h2"],"maxVersion":"TLS12","credentials":"own"}`, secure, []string{`success: tls, TLS 1.2, "h2"`}},
+		{"dialer of TLS with authorities", `{"do":"dialer","network":"tls","ca":` + quote(ca) + `}`, secure, []string{`success: tls, TLS 1.3, ""`}},
+		{"the features", `{"do":"features"}`, plain, []string{"success: [net http dns kv icmp]"}},
 		{"http.Client", `{"do":"client"}`, plain, []string{"success: 200 OK GET /there by :  16 from HTTP/1.1"}},
 		{"A", `{"do":"dns","name":"db.test","server":"target"}`, names, []string{"success: NOERROR db.test CNAME 60 deep.db.test deep.db.test A 30 10.0.0.7"}},
 		{"AAAA", `{"do":"dns","name":"db.test.","type":"aaaa","server":"target"}`, names, []string{"success: NOERROR db.test AAAA 5 2001:db8::7"}},
@@ -280,6 +370,35 @@ func TestGuestAndNativeAgree(t *testing.T) {
 				}
 				if !slices.Equal(got, c.want) {
 					t.Errorf("got  %q\nwant %q", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+// TestGuestAndNativeEndAlike makes attempts that reach a timeout or a deadline.
+func TestGuestAndNativeEndAlike(t *testing.T) {
+	plain, _, _ := web(t)
+	for as, h := range handlersOf(t, buildGuest(t, everything)) {
+		for name, c := range map[string]struct{ config, want string }{
+			"progress at the deadline": {`{"do":"wait"}`, "failure: 1 of 3 replicas; the deadline of 2s has passed"},
+			"timeout of a request":     {`{"do":"options","url":"http:///slow","timeout":"50ms"}`, "failure: "},
+			"IPv6 only":                {`{"do":"options","url":"http:///","ipFamily":"6"}`, "failure: http: "},
+		} {
+			t.Run(as+"/"+name, func(t *testing.T) {
+				prepared, err := h.Prepare([]byte(c.config), plain)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				start := time.Now()
+				out, err := prepared.Probe(ctx, probe.Request{Target: plain, Spec: probe.Spec{Timeout: 2 * time.Second}})
+				if got := out.Result.String() + ": " + out.Output; err != nil || !strings.HasPrefix(got, c.want) {
+					t.Errorf("got %q, %v, want %q", got, err, c.want)
+				}
+				if early := time.Since(start) < 2*time.Second; early == strings.HasPrefix(name, "progress") {
+					t.Errorf("ended after %v: %s", time.Since(start), out.Output)
 				}
 			})
 		}

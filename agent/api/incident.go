@@ -28,7 +28,9 @@ type IncidentStatus struct {
 	Start   time.Time `json:"start"`        // begin of the first failure
 	End     time.Time `json:"end,omitzero"` // absent while it is open
 	Failing int       `json:"failing"`      // number of probes that fail
-	Probes  int       `json:"probes"`       // number of probes at its peak, or of parts if there are more
+	// Maintenance means that it is open, and all probes that fail are in a maintenance window.
+	Maintenance bool `json:"maintenance,omitzero"`
+	Probes      int  `json:"probes"` // number of probes at its peak, or of parts if there are more
 	// First is the first probe that failed, and does not depend on others that fail.
 	First IncidentPart `json:"first"`
 	// Parts are the probes, in the order of their failures: all that fail, and the newest 200 of those that have
@@ -65,6 +67,22 @@ type IncidentPart struct {
 	Cause string `json:"cause,omitzero"`
 	// Dependent means that it fails because other probes do.
 	Dependent bool `json:"dependent,omitzero"`
+	// Maintenance means that it fails, and is in a maintenance window.
+	Maintenance bool `json:"maintenance,omitzero"`
+}
+
+// Word returns the state for people, which is the same in tables and on the page.
+func (s *IncidentStatus) Word() string {
+	if s.Maintenance {
+		return s.State + " (" + InMaintenance + ")"
+	}
+	return s.State
+}
+
+// inWindow reports whether all parts that fail are in a maintenance window, and there is one.
+func (s *IncidentStatus) inWindow() bool {
+	fails := func(p IncidentPart) bool { return p.Until.IsZero() }
+	return slices.ContainsFunc(s.Parts, fails) && !slices.ContainsFunc(s.Parts, func(p IncidentPart) bool { return fails(p) && !p.Maintenance })
 }
 
 // Only returns the incident as if it had only the parts for which match returns true; false if there are none, or
@@ -86,7 +104,7 @@ func (s *IncidentStatus) Only(match func(*IncidentPart) bool) (IncidentStatus, b
 	if len(only.Parts) == 0 || only.Failing == 0 && s.State == IncidentOpen {
 		return IncidentStatus{}, false
 	}
-	only.Probes = len(only.Parts)
+	only.Probes, only.Maintenance = len(only.Parts), s.State == IncidentOpen && only.inWindow()
 	if !match(&s.First) {
 		only.First = only.Parts[max(0, slices.IndexFunc(only.Parts, func(p IncidentPart) bool { return !p.Dependent }))]
 	}

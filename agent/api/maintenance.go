@@ -51,6 +51,9 @@ type MaintenanceRequest struct {
 	Reason string `json:"reason,omitzero"`
 	// Uptime is "exclude" if reports count the time for no state, which is the default, or "count".
 	Uptime string `json:"uptime,omitzero"`
+	// Receivers are the receivers of notifications that the window concerns; absent for all. With receivers it
+	// changes nothing but their messages, and Uptime must be absent.
+	Receivers []string `json:"receivers,omitempty"`
 }
 
 // MaintenanceList is the response of /api/v1/maintenance.
@@ -77,4 +80,7 @@ type MaintenanceWindow struct {
 	Probes int `json:"probes"`
 	// By is who has started it, such as "uid 0, with the socket"; absent for a window of prober.yaml.
 	By string `json:"by,omitzero"`
+	// Receivers are the only receivers that the window concerns; absent for all. Probes are not in maintenance
+	// because of such a window.
+	Receivers []string `json:"receivers,omitempty"`
 }

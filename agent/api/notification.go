@@ -25,6 +25,9 @@ type Receiver struct {
 	Answer string `json:"answer,omitzero"`
 	// QuietUntil is the end of the present quiet hours of the receiver. Until then nothing is sent.
 	QuietUntil time.Time `json:"quietUntil,omitzero"`
+	// Maintenance is the present maintenance window of this receiver, in which it gets no message about what begins
+	// to fail. Of several it is the one that ends last. Windows of all receivers are not here.
+	Maintenance *Maintenance `json:"maintenance,omitempty"`
 	// Delivered, Failed and Refused count attempts to send a message.
 	Delivered uint64 `json:"delivered"`
 	Failed    uint64 `json:"failed"`
@@ -48,6 +51,8 @@ type Alert struct {
 	Handler   string `json:"handler"`
 	// Target is what the probe probes, such as "GET https://shop.example/healthz"; absent if unknown.
 	Target string `json:"target,omitzero"`
+	// Labels are the labels of the pod or the target when the incident began, as messages have them.
+	Labels map[string]string `json:"labels,omitempty"`
 	// State is "failure", "warning", "unknown", or "success" if the incident has ended.
 	State string `json:"state"`
 	// Told is the state that the receiver knows; "success" if it knows of no incident.
@@ -56,7 +61,8 @@ type Alert struct {
 	// Reason and Text come from the attempt that caused the state.
 	Reason string `json:"reason,omitzero"`
 	Text   string `json:"text,omitzero"`
-	// Maintenance reports whether the probe is in a maintenance window, and the receiver gets no message.
+	// Maintenance reports whether the probe is in a maintenance window of all receivers or of this one, which gets
+	// no message.
 	Maintenance bool `json:"maintenance,omitzero"`
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
 	"reflect"
@@ -63,24 +62,20 @@ type savedPart struct {
 
 // file is where a Watch keeps its incidents and notes.
 type file struct {
-	path    string // "" for none
-	log     *slog.Logger
-	begun   time.Time
-	dirty   chan struct{}
-	mu      sync.Mutex // held while the file is written
-	written content
-	failed  bool // the last write
+	statefile.File // without a Path: none
+	begun          time.Time
+	dirty          chan struct{}
+	mu             sync.Mutex // held while the file is written
+	written        content
+	failed         bool // the last write
 }
 
 // Open makes w keep its incidents and notes in a file, and continues the incidents of an earlier agent. It must be
 // called before all other methods. Errors are logged: the incidents are lost then.
 func (w *Watch) Open(path string, log *slog.Logger) {
-	w.file.path, w.file.log = path, log
+	w.file.File = statefile.File{Path: path, Version: fileVersion, Log: log, Lost: "the incidents of an earlier agent cannot be read"}
 	var c content
-	if err := statefile.Read(path, fileVersion, &c); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			log.Warn("the incidents of an earlier agent cannot be read", "file", path, "err", err)
-		}
+	if !w.file.Load(&c) {
 		return
 	}
 	l := new(Log)
@@ -109,7 +104,7 @@ func (w *Watch) Open(path string, log *slog.Logger) {
 
 // Save writes the file after changes, until ctx ends, and then once more.
 func (w *Watch) Save(ctx context.Context) {
-	if w.file.path == "" {
+	if w.file.Path == "" {
 		return
 	}
 	defer w.save()
@@ -166,13 +161,13 @@ func (w *Watch) save() {
 	if reflect.DeepEqual(c, f.written) {
 		return
 	}
-	err := statefile.Write(f.path, c)
+	err := f.Save(c)
 	if err == nil {
 		f.written, f.failed = c, false
 		return
 	}
 	if !f.failed {
-		f.log.Warn("incidents cannot be saved: a restart of the agent would lose them", "file", f.path, "err", err)
+		f.Log.Warn("incidents cannot be saved: a restart of the agent would lose them", "file", f.Path, "err", err)
 	}
 	f.failed = true
 	time.AfterFunc(retrySave, w.change)

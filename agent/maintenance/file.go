@@ -3,7 +3,6 @@ package maintenance
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"sync"
 	"time"
 
@@ -30,12 +29,13 @@ type saved struct {
 	Reason string            `json:"reason,omitzero"`
 	Uptime config.UptimeRule `json:"uptime"`
 	By     string            `json:"by"`
+	Only   []string          `json:"receivers,omitempty"`
 }
 
 // file is where a table saves the windows of clients.
 type file struct {
-	path string     // "" for none
-	mu   sync.Mutex // held while the file is written
+	statefile.File            // without a Path: none
+	mu             sync.Mutex // held while the file is written
 }
 
 // Open makes t save the windows of clients in a file, and adds the windows of the file that are not over. It
@@ -44,12 +44,9 @@ func (t *Table) Open(path string) {
 	defer t.finish()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.file.path = path
+	t.file.File = statefile.File{Path: path, Version: fileVersion, Log: t.cfg.Log, Lost: "the maintenance windows of an earlier agent cannot be read: they have ended"}
 	var c content
-	if err := statefile.Read(path, fileVersion, &c); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			t.cfg.Log.Warn("the maintenance windows of an earlier agent cannot be read: they have ended", "file", path, "err", err)
-		}
+	if !t.file.Load(&c) {
 		return
 	}
 	for i := range c.Windows {
@@ -65,7 +62,7 @@ func (t *Table) Open(path string) {
 
 // window returns the window of an entry of the file.
 func (s *saved) window() (w Window, err error) {
-	w = Window{Maintenance: config.Maintenance{Name: s.Name, Reason: s.Reason, Uptime: s.Uptime}, By: s.By}
+	w = Window{Maintenance: config.Maintenance{Name: s.Name, Reason: s.Reason, Uptime: s.Uptime}, By: s.By, Receivers: s.Only}
 	if s.By == "" {
 		return w, errors.New("it has no author")
 	}
@@ -100,7 +97,7 @@ func APIMatch(entries []config.ProbeMatch) (all []api.ProbeMatch) {
 // save writes the windows of clients, unless t is closed.
 func (t *Table) save() {
 	f := &t.file
-	if f.path == "" {
+	if f.Path == "" {
 		return
 	}
 	f.mu.Lock()
@@ -113,9 +110,9 @@ func (t *Table) save() {
 	for i := range all {
 		w := &all[i]
 		from, until := w.Window.Next(time.Time{})
-		c.Windows = append(c.Windows, saved{w.Name, APIMatch(w.Match), from, until, w.Reason, w.Uptime, w.By})
+		c.Windows = append(c.Windows, saved{w.Name, APIMatch(w.Match), from, until, w.Reason, w.Uptime, w.By, w.Receivers})
 	}
-	if err := statefile.Write(f.path, c); err != nil {
-		t.cfg.Log.Warn("maintenance windows cannot be saved: a restart of the agent would end them", "file", f.path, "err", err)
+	if err := f.Save(c); err != nil {
+		t.cfg.Log.Warn("maintenance windows cannot be saved: a restart of the agent would end them", "file", f.Path, "err", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 )
 
 // Read returns the window that a request asks for: an [api.MaintenanceRequest] in its body, whose size the
-// caller must limit. A window without a name gets one. By is not set.
-func Read(body io.Reader, now time.Time) (w Window, err error) {
+// caller must limit. A window without a name gets one. By is not set. known returns the names of all receivers.
+func Read(body io.Reader, now time.Time, known func() []string) (w Window, err error) {
 	var asked api.MaintenanceRequest
 	if err := pauses.ReadBody(body, &asked); err != nil {
 		return w, err
@@ -36,6 +37,15 @@ func Read(body io.Reader, now time.Time) (w Window, err error) {
 	default:
 		return w, fmt.Errorf("uptime %.40q must be exclude or count", asked.Uptime)
 	}
+	if len(asked.Receivers) > 0 {
+		if asked.Uptime != "" {
+			return w, errors.New("uptime cannot be set with receivers: reports count the time of such a window as any other")
+		}
+		w.Uptime = config.UptimeCount
+		if w.Receivers, err = receivers(asked.Receivers, known()); err != nil {
+			return w, err
+		}
+	}
 	if w.Reason, err = config.ParseReason(asked.Reason); err != nil {
 		return w, fmt.Errorf("reason %w", err)
 	}
@@ -44,6 +54,20 @@ func Read(body io.Reader, now time.Time) (w Window, err error) {
 	}
 	w.Window, err = times(&asked, now)
 	return w, err
+}
+
+// receivers returns the names of receivers of a request, sorted.
+func receivers(asked, known []string) ([]string, error) {
+	for _, name := range asked {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if len(known) == 0 {
+			return nil, fmt.Errorf("unknown receiver %.80q; none is configured", name)
+		}
+		return nil, fmt.Errorf("unknown receiver %.80q; known: %s", name, strings.Join(known, ", "))
+	}
+	return slices.Compact(slices.Sorted(slices.Values(asked))), nil
 }
 
 // times returns the span of a request.

@@ -33,9 +33,12 @@ func TestRead(t *testing.T) {
 		{body: `{"for":"1h","reason":"a\nb"}`, err: "reason must be one line"},
 		{body: `{"for":"1h","match":[{"kind":"x"}]}`, err: "maintenance:1: match[0].kind: "},
 		{body: `{"for":"1h","match":[{}]}`, err: "match[0]: must have at least one field"},
+		{body: `{"for":"1h","receivers":["pager","ops","pager"]}`, want: "08:00 to 09:00 count ops pager"},
+		{body: `{"for":"1h","receivers":["ops","page"]}`, err: `unknown receiver "page"; known: ops, pager`},
+		{body: `{"for":"1h","receivers":["ops"],"uptime":"exclude"}`, err: "uptime cannot be set with receivers: "},
 		{body: `{"fro":"1h"}`, err: `unknown field "fro"`},
 	} {
-		w, err := maintenance.Read(strings.NewReader(c.body), now)
+		w, err := maintenance.Read(strings.NewReader(c.body), now, func() []string { return []string{"ops", "pager"} })
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: error %v, want %q", c.body, err, c.err)
 		}
@@ -47,6 +50,7 @@ func TestRead(t *testing.T) {
 		for _, m := range maintenance.APIMatch(w.Match) {
 			got = strings.TrimSpace(got) + " " + fmt.Sprint(m)
 		}
+		got = strings.TrimSpace(got + strings.Join(w.Receivers, " "))
 		if strings.TrimSpace(got) != c.want || w.Name != "move" && !strings.HasPrefix(w.Name, "m-") {
 			t.Errorf("%s: got %q %q, want %q", c.body, w.Name, got, c.want)
 		}

@@ -35,7 +35,9 @@ type Active struct {
 // Change is a probe whose maintenance has begun, changed or ended.
 type Change struct {
 	Info worker.Info
-	Now  *Active // nil: the probe is in no window
+	Now  *Active // nil: the probe is in no window of all receivers
+	// Receivers are the receivers in whose windows it is, sorted. They are read-only.
+	Receivers []string
 }
 
 // Window is a maintenance window with its present state.
@@ -43,6 +45,9 @@ type Window struct {
 	config.Maintenance
 	By    string    // who has made it; "" for one of prober.yaml
 	Until time.Time // end of the present span; zero if the window is not active
+	// Receivers are the only receivers that the window concerns, sorted; none: all. Its probes are in no
+	// maintenance then, except for these receivers.
+	Receivers []string
 }
 
 // Next returns the begin and the end of the present or the next span; the zero times if there is none.
@@ -102,6 +107,7 @@ type tracked struct {
 	workers int // more than one while the probe is replaced
 	windows []*entry
 	now     *Active
+	silent  []string // the receivers in whose windows it is, sorted
 }
 
 var _ worker.Observer = (*Table)(nil)
@@ -212,7 +218,7 @@ func (t *Table) endedLocked(e *entry) {
 
 // joinIf makes e have a probe, if e selects it.
 func (e *entry) joinIf(p *tracked) {
-	if config.MatchesAny(e.Match, factsOf(&p.info)) {
+	if config.MatchesAny(e.Match, FactsOf(&p.info)) {
 		e.probes[p] = struct{}{}
 		p.windows = append(p.windows, e)
 	}
@@ -222,7 +228,8 @@ func (p *tracked) leave(e *entry) {
 	p.windows = slices.DeleteFunc(p.windows, func(other *entry) bool { return other == e })
 }
 
-func factsOf(i *worker.Info) *config.ProbeFacts {
+// FactsOf returns what the fields match of prober.yaml compare of a probe.
+func FactsOf(i *worker.Info) *config.ProbeFacts {
 	facts := &config.ProbeFacts{Namespace: i.Namespace, Pod: i.Pod, Container: i.Container, Kind: i.Kind.String(), Handler: i.Handler}
 	if i.PodMeta != nil {
 		facts.Labels = i.PodMeta.Labels
@@ -274,7 +281,7 @@ func (t *Table) compareLocked(probes map[*tracked]struct{}) {
 	var changes []Change
 	for p := range probes {
 		if t.probes[keyOf(&p.info)] == p && p.update() {
-			changes = append(changes, Change{p.info, p.now})
+			changes = append(changes, Change{p.info, p.now, p.silent})
 		}
 	}
 	if len(changes) > 0 && !t.closed {
@@ -285,8 +292,13 @@ func (t *Table) compareLocked(probes map[*tracked]struct{}) {
 // update sets the present maintenance of a probe, and reports whether it has changed.
 func (p *tracked) update() bool {
 	var now *Active
+	var silent []string
 	for _, e := range p.windows {
-		if e.Until.IsZero() {
+		switch {
+		case e.Until.IsZero():
+			continue
+		case len(e.Receivers) > 0:
+			silent = append(silent, e.Receivers...)
 			continue
 		}
 		next := &Active{e.Name, e.Reason, e.Until, e.Uptime == config.UptimeExclude}
@@ -298,12 +310,15 @@ func (p *tracked) update() bool {
 		}
 		now = next
 	}
-	if same := now == p.now || now != nil && p.now != nil && *now == *p.now; same {
-		return false
-	}
-	p.now = now
-	return true
+	slices.Sort(silent)
+	silent = slices.Compact(silent)
+	same := (now == p.now || now != nil && p.now != nil && *now == *p.now) && slices.Equal(silent, p.silent)
+	p.now, p.silent = now, silent
+	return !same
 }
+
+// selected reports whether an active window selects the probe.
+func (p *tracked) selected() bool { return p.now != nil || len(p.silent) > 0 }
 
 // tick is called by the timer.
 func (t *Table) tick() {
@@ -368,11 +383,11 @@ func (t *Table) Observe(info worker.Info) worker.ProbeObserver {
 		t.probes[key] = p
 	}
 	p.workers++
-	was, before := p.now, p.info
-	p.now = nil // so that readers of the new worker get a change
+	was, before := p.selected(), p.info
+	p.now, p.silent = nil, nil // so that readers of the new worker get a change
 	t.describeLocked(p, info)
-	if was != nil && !t.closed && (p.now == nil || namesOf(&before) != namesOf(&info)) { // compareLocked saw no change
-		t.queue = append(t.queue, func() { t.cfg.Changed([]Change{{before, nil}}) })
+	if was && !t.closed && (!p.selected() || namesOf(&before) != namesOf(&info)) { // compareLocked saw no change
+		t.queue = append(t.queue, func() { t.cfg.Changed([]Change{{Info: before}}) })
 	}
 	return observed{t, key}
 }
@@ -450,14 +465,29 @@ func (t *Table) Windows() (all []Window, probes []int) {
 	return all, probes
 }
 
-// Probes returns the probes that are in a window now, unsorted. A probe of several windows is among them once for
-// each.
+// Silence returns the active window of a single receiver that ends last, by name; false if there is none.
+func (t *Table) Silence(receiver string) (last Window, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.windows {
+		if e.Until.IsZero() || !slices.Contains(e.Receivers, receiver) {
+			continue
+		}
+		if !ok || cmp.Or(e.Until.Compare(last.Until), cmp.Compare(last.Name, e.Name)) > 0 {
+			last, ok = e.Window, true
+		}
+	}
+	return last, ok
+}
+
+// Probes returns the probes that are in a window of all receivers now, unsorted. A probe of several windows is among
+// them once for each.
 func (t *Table) Probes() iter.Seq[worker.Info] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []worker.Info
 	for _, e := range t.windows {
-		if e.Until.IsZero() {
+		if e.Until.IsZero() || len(e.Receivers) > 0 {
 			continue
 		}
 		for p := range e.probes {

@@ -68,6 +68,9 @@ func (r *rig) changed(all []maintenance.Change) {
 			word += c.Now.Name
 			r.now[c.Info.Pod] = c.Now.Name
 		}
+		if len(c.Receivers) > 0 {
+			word += fmt.Sprint(c.Receivers)
+		}
 		r.mu.Unlock()
 		words = append(words, word)
 	}
@@ -177,6 +180,53 @@ func TestWindowsOverlap(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		}
+	})
+}
+
+// A window of receivers puts its probes in no maintenance, and one of all receivers is independent of it.
+func TestWindowsOfReceivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.add("a", "b")
+		start := func(name string, from, until time.Duration, receivers []string, patterns ...string) {
+			t.Helper()
+			w := byClient(t, name, from, until, patterns...)
+			w.Receivers = receivers
+			if _, _, err := r.Start(w); err != nil {
+				t.Error(err)
+			}
+		}
+		start("one", 0, 4*time.Hour, []string{"ops", "pager"}, "a")
+		r.expect("one", "began one, a:[ops pager]")
+		start("two", time.Hour, 2*time.Hour, []string{"mail", "ops"})
+		time.Sleep(time.Hour)
+		r.expect("two", "began two, a:[mail ops pager] b:[mail ops]")
+		if w, ok := r.Silence("ops"); w.Name != "one" || !ok {
+			t.Errorf("ops: %+v", w)
+		}
+		if w, ok := r.Silence("mail"); w.Name != "two" || !ok {
+			t.Errorf("mail: %+v", w)
+		}
+		if len(slices.Collect(r.Probes())) > 0 {
+			t.Error("probes are in maintenance")
+		}
+		start("all", 0, 4*time.Hour, nil, "b")
+		r.expect("all", "began all, b:all[mail ops]")
+		r.observers["c"] = r.Observe(info("c", nil))
+		r.expect("new", "c:[mail ops]")
+		time.Sleep(time.Hour)
+		r.expect("end of two", "ended two, a:[ops pager] b:all c:")
+		if w, ok := r.Silence("mail"); ok {
+			t.Errorf("mail: %+v", w)
+		}
+		again := r.Observe(info("a", nil)) // replaces the probe
+		r.observers["a"].Close()
+		r.expect("replaced", "a:[ops pager]")
+		if err := r.End("one"); err != nil {
+			t.Error(err)
+		}
+		r.expect("end of one", "ended one, a:")
+		again.Close()
 	})
 }
 

@@ -36,11 +36,32 @@ type change struct {
 	removed      bool
 	at           time.Time
 	cause        states.Cause
-	held         bool      // the probe is in a maintenance window
-	released     time.Time // when it left the last one since state began; zero if there was none
+	held         hold            // by windows of all receivers
+	heldFor      map[string]hold // by windows of single receivers, by their names
 	// before has earlier changes that receivers need and that are not in the book: the last change to success
 	// or warning, and the last change to failure after it.
 	before []*change
+}
+
+// hold is whether a probe is in a maintenance window.
+type hold struct {
+	in       bool
+	released time.Time // when it left the last one since the state of the probe began; zero if there was none
+}
+
+// turn returns the hold after a window has begun or ended.
+func (h hold) turn(in bool, now time.Time) hold {
+	if h.in && !in {
+		h.released = now
+	}
+	h.in = in
+	return h
+}
+
+// holdOf returns whether the probe is in a window that concerns a receiver.
+func (c *change) holdOf(receiver string) hold {
+	own := c.heldFor[receiver]
+	return hold{c.held.in || own.in, latest(c.held.released, own.released)}
 }
 
 // mergeAfter returns c with the changes of old that matter. old came before c, and is not in the book either.
@@ -204,8 +225,8 @@ func (b *book) apply(c *change, now time.Time) {
 // hold records whether the probe of an incident is in a maintenance window. After the window the state counts as
 // if it began then.
 func (b *book) hold(it *item, c *change) {
-	was := it.held
-	it.held, it.released = c.held, latest(it.released, c.released)
+	was, now := it.held, c.holdOf(b.spec.Name)
+	it.held, it.released = now.in, latest(it.released, now.released)
 	if was && !it.held {
 		it.released = latest(it.released, c.at)
 		it.waits = b.ready(it)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMatchByLabels(t *testing.T) {
-	bubble(t, ", groupWait: 0s, match: [{labels: 'team=shop'}, {labels: '!team,stage in (prod)'}]", func(_ *testing.T, w *world) {
+	bubble(t, ", groupWait: 0s, match: [{labels: 'team=shop'}, {labels: '!team,stage in (prod)'}]", func(t *testing.T, w *world) {
 		w.label("a", "team=shop,stage=prod")
 		w.label("b", "team=pay,stage=prod")
 		w.label("c", "stage=prod")
@@ -20,6 +20,11 @@ func TestMatchByLabels(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		w.expect("200ms: a failure, c failure")
+		for _, a := range w.Status().Items[0].Alerts {
+			if a.Labels["stage"] != "prod" || (a.Labels["team"] == "shop") != (a.Pod == "a") {
+				t.Errorf("alert: %+v", a)
+			}
+		}
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // maintain begins or ends a maintenance window of a pod.
 func (w *world) maintain(pod string, in bool) {
 	i := info(pod, "uid-"+pod)
-	w.Maintain(&i, in, time.Now())
+	w.Maintain(&i, in, nil, time.Now())
 }
 
 func TestMaintenance(t *testing.T) {
@@ -134,12 +134,12 @@ func TestMaintenance(t *testing.T) {
 		"pod is replaced inside": {"", func(w *world) {
 			next := info("web", "next")
 			w.maintain("web", true)
-			w.Maintain(&next, true, time.Now())
+			w.Maintain(&next, true, nil, time.Now())
 			w.removed("web", "uid-web", false)
 			w.maintain("web", false)
 			w.setStateOf("web", "next", failure, "")
 			time.Sleep(time.Hour)
-			w.Maintain(&next, false, time.Now())
+			w.Maintain(&next, false, nil, time.Now())
 			time.Sleep(time.Hour)
 		}, []string{"1h0m10s: web failure"}},
 		"new receiver inside": {"", func(w *world) {
@@ -163,6 +163,70 @@ func TestMaintenance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, c.fields, func(_ *testing.T, w *world) {
+				c.steps(w)
+				time.Sleep(30 * time.Second)
+				w.expect(c.want...)
+			})
+		})
+	}
+}
+
+// silence begins or ends maintenance windows of a pod for receivers.
+func (w *world) silence(pod string, all bool, receivers ...string) {
+	i := info(pod, "uid-"+pod)
+	w.Maintain(&i, all, receivers, time.Now())
+}
+
+func TestMaintenanceOfOneReceiver(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps func(w *world)
+		want  []string
+	}{
+		"failure lasts at the end": {func(w *world) {
+			w.silence("web", false, "ops", "others")
+			w.setState("web", failure)
+			w.setState("db", failure)
+			time.Sleep(time.Hour)
+			w.silence("web", false, "others")
+			time.Sleep(time.Hour)
+		}, []string{"10s: db failure", "1h0m10s: db failure, web failure"}},
+		"failure began before and ends inside": {func(w *world) {
+			w.setState("web", failure)
+			time.Sleep(time.Minute)
+			w.silence("web", false, "ops")
+			time.Sleep(9 * time.Hour) // no repetition
+			w.setState("web", ok)
+		}, []string{"10s: web failure", "9h1m10s: web resolved"}},
+		"window of another receiver": {func(w *world) {
+			w.silence("web", false, "others")
+			w.setState("web", failure)
+			time.Sleep(time.Minute)
+		}, []string{"10s: web failure"}},
+		"end of a window of another receiver": {func(w *world) {
+			w.setState("web", failure)
+			w.silence("web", false, "others")
+			time.Sleep(5 * time.Second)
+			w.silence("web", false)
+		}, []string{"10s: web failure"}},
+		"window of all ends first": {func(w *world) {
+			w.silence("web", true, "ops")
+			w.setState("web", failure)
+			time.Sleep(time.Hour)
+			w.silence("web", false, "ops")
+			time.Sleep(time.Hour)
+			w.silence("web", false)
+		}, []string{"2h0m10s: web failure"}},
+		"window of all ends last": {func(w *world) {
+			w.setState("web", failure)
+			w.silence("web", true, "ops")
+			time.Sleep(time.Hour)
+			w.silence("web", true)
+			time.Sleep(time.Hour)
+			w.silence("web", false)
+		}, []string{"2h0m10s: web failure"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, "", func(_ *testing.T, w *world) {
 				c.steps(w)
 				time.Sleep(30 * time.Second)
 				w.expect(c.want...)

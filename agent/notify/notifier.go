@@ -53,10 +53,17 @@ type Notifier struct {
 	changed chan struct{} // receives when there are receivers to start
 
 	mu        sync.Mutex
-	unwell    map[Key]*change // the states of probes that are not well
-	held      map[Key]string  // probes in a maintenance window, with the UIDs of their pods
+	unwell    map[Key]*change    // the states of probes that are not well
+	held      map[Key]maintained // probes in a maintenance window
 	receivers []*receiver
 	counts    map[string]*counts // by receiver, also of removed ones
+}
+
+// maintained is a probe in a maintenance window.
+type maintained struct {
+	uid       string   // of its pod
+	all       bool     // the window concerns all receivers
+	receivers []string // or these; read-only
 }
 
 // counts counts the messages of a receiver by result.
@@ -78,7 +85,7 @@ func New(cfg Config) *Notifier {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), unwell: make(map[Key]*change), held: make(map[Key]string), counts: make(map[string]*counts)}
+	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), unwell: make(map[Key]*change), held: make(map[Key]maintained), counts: make(map[string]*counts)}
 	n.saver = newSaver(cfg.StateFile, cfg.Log, n.saved)
 	return n
 }
@@ -107,7 +114,7 @@ func (n *Notifier) Changed(c *states.Change) {
 	x.labels, _ = n.cfg.Labels(x.uid, x.key.Container, x.key.Kind)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, x.held = n.held[x.key]
+	x.holdBy(n.held[x.key], x.at)
 	if old := n.unwell[x.key]; x.removed && old != nil && old.uid != x.uid {
 		return // the removed pod was replaced by one of the same name
 	}
@@ -121,28 +128,28 @@ func (n *Notifier) Changed(c *states.Change) {
 	}
 }
 
-// Maintain records that a probe is in a maintenance window from now on, or no more. Within a window receivers get no message
+// Maintain records whether a probe is in a maintenance window of all receivers from now on, and the names of
+// receivers in whose windows it is, which must not change later. Within a window the receivers get no message
 // about the probe, except about the end of a failure. A failure that lasts at the end of the window counts as if
 // it began then.
-func (n *Notifier) Maintain(i *worker.Info, in bool, now time.Time) {
+func (n *Notifier) Maintain(i *worker.Info, all bool, receivers []string, now time.Time) {
 	key := keyOf(i)
 	labels, exists := n.cfg.Labels(i.PodUID, i.Container, i.Kind)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case in:
-		n.held[key] = i.PodUID
-	case n.held[key] == i.PodUID: // otherwise a pod of the same name is in the window
+	case all || len(receivers) > 0:
+		n.held[key] = maintained{i.PodUID, all, receivers}
+	case n.held[key].uid == i.PodUID: // otherwise a pod of the same name is in the window
 		delete(n.held, key)
 	}
 	x := n.unwell[key]
-	if _, held := n.held[key]; x == nil || x.held == held {
+	if x == nil {
 		return
 	}
 	next := *x
-	next.held = !x.held
-	if !next.held {
-		next.released = now
+	if !next.holdBy(n.held[key], now) {
+		return
 	}
 	if exists {
 		next.labels = labels
@@ -151,6 +158,27 @@ func (n *Notifier) Maintain(i *worker.Info, in bool, now time.Time) {
 	for _, r := range n.receivers {
 		r.noteLocked(&next)
 	}
+}
+
+// holdBy sets the windows of a new state or a copy of one, and reports whether they differ from before.
+func (c *change) holdBy(m maintained, now time.Time) (changed bool) {
+	changed = c.held.in != m.all
+	c.held, c.heldFor = c.held.turn(m.all, now), maps.Clone(c.heldFor)
+	for name, h := range c.heldFor {
+		in := slices.Contains(m.receivers, name)
+		changed = changed || in != h.in
+		c.heldFor[name] = h.turn(in, now)
+	}
+	for _, name := range m.receivers {
+		if _, ok := c.heldFor[name]; ok {
+			continue
+		}
+		if c.heldFor == nil {
+			c.heldFor = make(map[string]hold)
+		}
+		c.heldFor[name], changed = hold{in: true}, true
+	}
+	return changed
 }
 
 func keyOf(i *worker.Info) Key { return Key{i.Namespace, i.Pod, i.Container, i.Kind} }

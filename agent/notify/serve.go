@@ -8,9 +8,6 @@ import (
 	"github.com/daeace23/prober/agent/reply"
 )
 
-// ServeStatus responds with the status of the receivers.
-func (n *Notifier) ServeStatus(w http.ResponseWriter, _ *http.Request) { reply.JSON(w, n.Status()) }
-
 // ServeTest sends a test message to the receiver that the path of r names, and responds with its answer.
 func (n *Notifier) ServeTest(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("receiver")

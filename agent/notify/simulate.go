@@ -66,7 +66,7 @@ func (s *Simulation) Change(c *states.Change) {
 // Maintain advances the simulation, and records that a probe is in a maintenance window from now on, or no more.
 func (s *Simulation) Maintain(i *worker.Info, in bool, now time.Time) {
 	s.Advance(now)
-	s.notifier.Maintain(i, in, now)
+	s.notifier.Maintain(i, in, nil, now)
 	s.wake(now)
 }
 

@@ -34,7 +34,7 @@ func TestSimulationTellsWhatNotifierSends(t *testing.T) {
 				pod := fmt.Sprint("pod", r.IntN(5))
 				if r.IntN(8) == 0 {
 					i, in := info(pod, pod), r.IntN(2) == 0
-					w.Maintain(&i, in, time.Now())
+					w.Maintain(&i, in, nil, time.Now())
 					s.Maintain(&i, in, time.Now())
 					continue
 				}

@@ -1,18 +1,12 @@
 package notify
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/daeace23/prober/core/states"
-	"github.com/daeace23/prober/internal/ownership"
-	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/statefile"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -149,8 +143,7 @@ func parseState(word string) states.State {
 
 // saver writes the state file in a goroutine of its own: a slow disk delays no receiver.
 type saver struct {
-	path    string // "": nothing is saved
-	log     *slog.Logger
+	file    statefile.File // without a Path: nothing is saved
 	collect func() map[string]*savedReceiver
 	wanted  chan struct{}
 
@@ -161,36 +154,13 @@ type saver struct {
 
 // newSaver reads the state file. An unreadable file is logged, as receivers may get messages again.
 func newSaver(path string, log *slog.Logger, collect func() map[string]*savedReceiver) *saver {
-	s := &saver{path: path, log: log, collect: collect, wanted: make(chan struct{}, 1)}
-	if path == "" {
-		return s
-	}
-	data, err := readState(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s
-	}
+	s := &saver{collect: collect, wanted: make(chan struct{}, 1)}
+	s.file = statefile.File{Path: path, Version: stateVersion, Max: maxState, Sync: true, Log: log, Lost: "the state of notifications cannot be read: messages may be repeated"}
 	var state savedState
-	if err == nil {
-		err = json.Unmarshal(data, &state)
+	if path != "" && s.file.Load(&state) {
+		s.loaded = state.Receivers
 	}
-	if err == nil && state.Version != stateVersion {
-		err = fmt.Errorf("unknown version %d", state.Version)
-	}
-	if err != nil {
-		log.Warn("the state of notifications cannot be read: messages may be repeated", "file", path, "err", err)
-		return s
-	}
-	s.loaded = state.Receivers
 	return s
-}
-
-func readState(path string) ([]byte, error) {
-	f, err := ownership.OpenFile(path, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return regular.ReadAll(f, path, maxState)
 }
 
 // take returns the saved state of a receiver. A second call returns nil.
@@ -229,25 +199,19 @@ func (s *saver) run(end <-chan struct{}) {
 }
 
 func (s *saver) save() error {
-	if s.path == "" {
+	if s.file.Path == "" {
 		return nil
 	}
-	data, err := json.Marshal(savedState{stateVersion, s.collect()})
-	if err == nil {
-		err = regular.Replace(s.path, 0o600, func(f *os.File) error {
-			_, err := f.Write(data)
-			return errors.Join(err, f.Sync())
-		})
-	}
+	err := s.file.Save(savedState{stateVersion, s.collect()})
 	s.mu.Lock()
 	before := s.err
 	s.err = err
 	s.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		s.log.Warn("the state of notifications cannot be saved: a restart may repeat or forget messages", "err", err)
+		s.file.Log.Warn("the state of notifications cannot be saved: a restart may repeat or forget messages", "err", err)
 	case err == nil && before != nil:
-		s.log.Info("the state of notifications is saved again")
+		s.file.Log.Info("the state of notifications is saved again")
 	}
 	return err
 }

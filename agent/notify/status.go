@@ -61,7 +61,7 @@ func (r *receiver) status() api.Receiver {
 	for _, it := range items[:min(len(items), maxAlerts)] {
 		reason, text := clean(r.sender.newest(it))
 		s.Alerts = append(s.Alerts, api.Alert{
-			Namespace: it.Namespace, Pod: it.Pod, Container: it.Container, Kind: it.Kind.String(), Handler: it.handler, Target: it.target, State: it.state.String(),
+			Namespace: it.Namespace, Pod: it.Pod, Container: it.Container, Kind: it.Kind.String(), Handler: it.handler, Target: it.target, Labels: format.Labels(it.labels), State: it.state.String(),
 			Told: it.told.String(), Since: it.since.UTC(), Reason: reason, Text: text, Maintenance: it.held && it.state != quiet,
 		})
 	}

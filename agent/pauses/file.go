@@ -1,8 +1,6 @@
 package pauses
 
 import (
-	"errors"
-	"io/fs"
 	"log/slog"
 	"sync"
 	"time"
@@ -43,22 +41,20 @@ type content struct {
 
 // file is where a table saves its pauses.
 type file struct {
-	path  string // "" for none
-	log   *slog.Logger
-	begun time.Time
-	mu    sync.Mutex // held while the file is written
+	statefile.File // without a Path: none
+	begun          time.Time
+	mu             sync.Mutex // held while the file is written
 }
 
 // Open makes t keep its pauses in a file, and reads the file of an earlier agent. [Table.Restore] applies its
 // pauses. Open must be called before all other methods. Errors are logged: pauses are lost then.
 func (t *Table) Open(path string, log *slog.Logger) {
-	t.file.path, t.file.log, t.file.begun = path, log, time.Now()
+	t.file.File = statefile.File{Path: path, Version: fileVersion, Log: log, Lost: "the pauses of an earlier agent cannot be read: their probes run"}
+	t.file.begun = time.Now()
 	var saved content
-	err := statefile.Read(path, fileVersion, &saved)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("the pauses of an earlier agent cannot be read: their probes run", "file", path, "err", err)
+	if t.file.Load(&saved) {
+		t.saved = saved.Pauses
 	}
-	t.saved = saved.Pauses
 }
 
 // Restore applies the saved pauses of probes that exist by now. find returns the probes with a name.
@@ -76,7 +72,7 @@ func (t *Table) Restore(find func(Name) []manager.Key) {
 		}
 		for _, key := range keys {
 			if err := t.pause(key, p); err != nil {
-				t.file.log.Warn("a pause of an earlier agent does not apply any more", "probe", r.Name, "err", err)
+				t.file.Log.Warn("a pause of an earlier agent does not apply any more", "probe", r.Name, "err", err)
 			}
 		}
 		if len(keys) == 0 && now.Sub(t.file.begun) < keepMissing {
@@ -102,7 +98,7 @@ func (t *Table) keep(r record) {
 // save writes the present pauses, unless t is closed.
 func (t *Table) save() {
 	f := &t.file
-	if f.path == "" {
+	if f.Path == "" {
 		return
 	}
 	f.mu.Lock()
@@ -111,8 +107,8 @@ func (t *Table) save() {
 	if !ok {
 		return
 	}
-	if err := statefile.Write(f.path, content{fileVersion, all}); err != nil {
-		f.log.Warn("pauses cannot be saved: a restart of the agent would end them", "file", f.path, "err", err)
+	if err := f.Save(content{fileVersion, all}); err != nil {
+		f.Log.Warn("pauses cannot be saved: a restart of the agent would end them", "file", f.Path, "err", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/daeace23/prober/core/endpoint"
 	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/statefile"
 )
 
 const (
@@ -51,40 +52,39 @@ func openJournal(dir string, log *slog.Logger) (*journal, map[string]*record) {
 		return j, last
 	}
 	j.path = filepath.Join(dir, journalName)
-	broken, err := j.read(last)
-	if err != nil {
-		log.Warn("the reports to pushes cannot be read: their checks begin again", "file", j.path, "error", err.Error())
+	data, err := statefile.Read(j.path, maxJournal)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return j, last
+	case err != nil:
+		statefile.Keep(log, "the reports to pushes cannot be read: their checks begin again", j.path, err)
+		return j, last
 	}
-	if broken > 0 {
-		log.Warn("some reports to pushes cannot be read", "file", j.path, "lines", broken)
+	const lost = "some reports to pushes cannot be read"
+	switch broken, cut := readRecords(data, last); {
+	case broken > 0: // the next report rewrites the file, without them
+		statefile.KeepCopy(log, lost, j.path, fmt.Errorf("%d lines are not valid", broken), data)
+	case cut:
+		log.Warn(lost, "file", j.path, "lines", 1)
 	}
 	return j, last
 }
 
-// read reads the file into last. broken is the number of lines that are no records; an agent that was killed
-// may leave one.
-func (j *journal) read(last map[string]*record) (broken int, err error) {
-	f, err := ownership.OpenFile(j.path, os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	data, err := regular.ReadAll(f, j.path, maxJournal)
-	if err != nil {
-		return 0, err
-	}
+// readRecords reads the lines of data into last. broken is the number of whole lines that are no records. cut reports
+// whether the last line is a part of one: an agent that was killed may leave it.
+func readRecords(data []byte, last map[string]*record) (broken int, cut bool) {
 	for line := range bytes.Lines(data) {
 		r := new(record)
-		if json.Unmarshal(line, r) != nil || r.Name == "" {
+		switch err := json.Unmarshal(line, r); {
+		case err == nil && r.Name != "":
+			last[r.Name] = r
+		case bytes.HasSuffix(line, []byte("\n")):
 			broken++
-			continue
+		default:
+			cut = true
 		}
-		last[r.Name] = r
 	}
-	return broken, nil
+	return broken, cut
 }
 
 // add stores r. all returns the last record of each check.

@@ -2,8 +2,6 @@ package slo
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -39,16 +37,14 @@ func definition(s *config.SLO) string {
 	return string(text)
 }
 
+func (t *Tracker) file() statefile.File {
+	return statefile.File{Path: t.cfg.File, Version: fileVersion, Log: t.cfg.Log, Lost: "the sums of SLOs of an earlier agent cannot be read"}
+}
+
 // load returns the sums of the file, by definition. Errors are logged: the history has most of the time.
 func (t *Tracker) load() map[string]saved {
-	if t.cfg.File == "" {
-		return nil
-	}
-	var c content
-	if err := statefile.Read(t.cfg.File, fileVersion, &c); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			t.cfg.Log.Warn("the sums of SLOs of an earlier agent cannot be read", "file", t.cfg.File, "error", err)
-		}
+	f, c := t.file(), content{}
+	if t.cfg.File == "" || !f.Load(&c) {
 		return nil
 	}
 	all := make(map[string]saved)
@@ -92,7 +88,8 @@ func (t *Tracker) save() {
 	if t.cfg.File == "" || len(c.SLOs) == 0 {
 		return
 	}
-	if err := statefile.Write(t.cfg.File, c); err != nil {
+	f := t.file()
+	if err := f.Save(c); err != nil {
 		t.cfg.Log.Warn("the sums of SLOs cannot be saved", "file", t.cfg.File, "error", err)
 	}
 }

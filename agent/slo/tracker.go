@@ -211,21 +211,13 @@ func (t *Tracker) selectingLocked(s *series) (all []*objective) {
 	if len(s.live) == 0 {
 		return nil
 	}
-	facts := factsOf(&s.live[len(s.live)-1].info)
+	facts := maintenance.FactsOf(&s.live[len(s.live)-1].info)
 	for _, o := range t.slos {
 		if o.Selects(facts) {
 			all = append(all, o)
 		}
 	}
 	return all
-}
-
-func factsOf(i *worker.Info) *config.ProbeFacts {
-	facts := &config.ProbeFacts{Namespace: i.Namespace, Pod: i.Pod, Container: i.Container, Kind: i.Kind.String(), Handler: i.Handler}
-	if i.PodMeta != nil {
-		facts.Labels = i.PodMeta.Labels
-	}
-	return facts
 }
 
 func keyOf(i *worker.Info) record.Key {

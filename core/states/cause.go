@@ -105,7 +105,7 @@ func causeOf(t *worker.Tick) Cause {
 	switch {
 	case t.Err != nil:
 		c = Cause{string(probe.ReasonOf(t.Err)), t.Err.Error()}
-	case t.Outcome.Reason == probe.ReasonDeadline, t.Outcome.Reason == probe.ReasonConnectTimeout:
+	case t.Outcome.Details != "":
 		c.Text = explain.Read(t.Outcome.Details).Awaited.After(strings.TrimSpace(c.Text))
 	}
 	c.Text = clip.Bytes(strings.TrimSpace(c.Text), 4*MaxText) // bounds the work for a long text

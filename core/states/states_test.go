@@ -410,20 +410,25 @@ func TestOfReturnsNewestCause(t *testing.T) {
 	check(states.Cause{})
 }
 
+// TestCauseOfDeadlineSaysWhatWasAwaited has the reason of the last dial too, where the handler dialed until the
+// deadline.
 func TestCauseOfDeadlineSaysWhatWasAwaited(t *testing.T) {
-	var got told
-	o := states.New(&got).Observe(worker.Info{})
-	for second := 1; second <= 5; second++ {
-		x := failed(second, probe.ReasonDeadline, "timed out after 1s")
-		wait := explain.Wait{Call: "read", Where: "tcp 10.0.0.7:6379", For: time.Duration(second) * time.Millisecond, Saw: []string{"24 bytes sent, 0 received"}}
-		if second > 1 {
-			wait.Own = []string{"before: waited 1ms in 1 host call"}
+	for _, reason := range []probe.Reason{probe.ReasonDeadline, probe.ReasonConnectRefused} {
+		var got told
+		o := states.New(&got).Observe(worker.Info{})
+		for second := 1; second <= 5; second++ {
+			x := failed(second, reason, "timed out after 1s")
+			wait := explain.Wait{Call: "read", Where: "tcp 10.0.0.7:6379", For: time.Duration(second) * time.Millisecond, Saw: []string{"24 bytes sent, 0 received"}}
+			if second > 1 {
+				wait.Own = []string{"before: waited 1ms in 1 host call"}
+			}
+			wait.Describe(&x.Outcome)
+			o.Tick(x)
 		}
-		wait.Describe(&x.Outcome)
-		o.Tick(x)
-	}
-	if want := []string{"unknown-failure deadline timed out after 1s: read tcp 10.0.0.7:6379: 24 bytes sent, 0 received"}; !slices.Equal(got.words(), want) {
-		t.Errorf("got %q, want %q", got.words(), want)
+		want := []string{"unknown-failure " + string(reason) + " timed out after 1s: read tcp 10.0.0.7:6379: 24 bytes sent, 0 received"}
+		if !slices.Equal(got.words(), want) {
+			t.Errorf("got %q, want %q", got.words(), want)
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ type Check struct {
 	input    input
 	mark     string // prefix of the marks of all runs; read-only, like the fields above
 	strays   sweeper
+	logger   *slog.Logger
+	strict   bool
 	runs     atomic.Uint64
 
 	hits attempt.Hits
@@ -46,7 +48,7 @@ var _ probe.Preparer = (*Check)(nil)
 
 // LoadCheck returns the plugin of a manifest with the runtime nagios. Its command must be in one of
 // found.Folders, and others than the operator must not be able to write there. If the manifest pins a
-// digest, the command must have it. LoadCheck uses only Env and Logger of cfg.
+// digest, the command must have it. LoadCheck uses only Env, Logger and Strict of cfg.
 func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	c, err := loadCheck(cfg, found)
 	if err != nil {
@@ -58,9 +60,11 @@ func LoadCheck(cfg Config, found plugin.Found) (*Check, error) {
 func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	descriptors.CloseOnExec()
 	m := found.Manifest
+	cfg = cfg.withDefaults()
 	c := &Check{
+		logger: cfg.Logger, strict: cfg.Strict,
 		manifest: m, env: slices.Clip(append(checkEnvironment(), cfg.Env...)), limits: plugin.Resolve(m.Limits, found.Limits), mark: procgroup.NewMark(),
-		strays: sweeper{logger: cfg.withDefaults().Logger, check: m.Name, closed: make(chan struct{})},
+		strays: sweeper{logger: cfg.Logger, check: m.Name, closed: make(chan struct{})},
 	}
 	c.gate.limit, c.gate.hits = c.limits.Instances, &c.hits
 	for _, a := range m.Command[1:] {
@@ -168,7 +172,8 @@ func (c *Check) hit(limit int) { c.hits[limit].Add(1) }
 type boundCheck struct {
 	check   *Check
 	config  map[string]any
-	secrets []string // in config
+	secrets []string    // in config
+	told    atomic.Bool // whether malformed performance data was logged
 }
 
 var (
@@ -228,7 +233,7 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	mark := fmt.Sprintf("%s%d.", c.mark, c.runs.Add(1))
 	r, err := runCommand(ctx, &c.command, args, slices.Concat(c.env, env, []string{mark}), stdin, c.limits.Stdio)
 	if err != nil {
-		return probe.Outcome{}, startError(err)
+		return probe.Outcome{}, startError(c.command.launch.explain(c.command.path, err))
 	}
 	if r.killed || r.held {
 		c.strays.sweep(mark)
@@ -242,18 +247,27 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 		return out, err
 	}
 	traceRun(req, args, r, time.Since(start))
-	return c.outcome(r, req)
+	return c.outcome(r, req, &b.told)
 }
 
-// outcome returns the outcome of a run that has ended. It redacts secrets before it cuts texts, because
+// noOutput is the message of a check that printed none, although the convention requires it.
+const noOutput = "the command printed no message"
+
+// outcome returns the outcome of a run that has ended. told is the probe's, see [attempt.WarnOfPerfdata]. It redacts secrets before it cuts texts, because
 // it would not find the rest of a cut secret.
-func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
+func (c *Check) outcome(r *result, req *probe.Request, told *atomic.Bool) (probe.Outcome, error) {
 	text, numbers := perfdata.Split(strings.ToValidUTF8(r.stdout, "\uFFFD"))
 	stderr, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(r.stderr, "\uFFFD")), "\n")
 	text = req.Redacted(cmp.Or(text, stderr))
-	metrics, more := perfdata.Metrics(numbers, c.limits.Series, req.Redacted)
-	if more {
+	read := perfdata.Read(numbers, c.limits.Series, req.Redacted)
+	if read.More {
 		c.hit(plugin.LimitSeries)
+	}
+	warn := func(text string) {
+		c.logger.Warn(text, append(attempt.ProbeOf(req), "handler", c.manifest.Name)...)
+	}
+	if err := attempt.WarnOfPerfdata(req, &read, told, warn); err != nil && c.strict {
+		return probe.Outcome{}, err
 	}
 	if len(text) > c.limits.Message {
 		c.hit(plugin.LimitMessage)
@@ -271,7 +285,10 @@ func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
 		}
 		return probe.Outcome{}, &probe.Error{Reason: reason, Err: errors.New(strings.TrimSuffix(r.state+": "+first, ": "))}
 	}
-	out := probe.Outcome{Result: verdict, Output: text, Metrics: metrics}
+	if text == "" && c.manifest.ExitCodes != plugin.ExecCodes {
+		text = noOutput
+	}
+	out := probe.Outcome{Result: verdict, Output: text, Metrics: read.Metrics}
 	if verdict == probe.Failure {
 		out.Reason = probe.ReasonExecExit
 	}

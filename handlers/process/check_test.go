@@ -1,9 +1,13 @@
 package process_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -21,10 +25,12 @@ const checkScript = `#!/bin/sh
 case "$1" in
 ok) echo "DISK OK - free | /=2643MB;5948;5958;0;5968 inodes=7%"; exit 0;;
 warning) echo "nearly full"; exit 1;;
+comma) echo "slow | time=1,334s;;;0 size=2KB"; exit 0;;
 critical) echo "gone | x=1"; exit 2;;
 unknown) echo "what?"; exit 3;;
 missing) echo "no such thing" >&2; exit 127;;
 killed) kill -9 $$;;
+silent) exit 2;;
 quiet) echo "only here" >&2; exit 2;;
 args) shift; for a; do printf '<%s>' "$a"; done; exit 0;;
 env) env; exit 0;;
@@ -98,6 +104,7 @@ func TestCheckResults(t *testing.T) {
 		"warning":  {Result: probe.Warning, Output: "nearly full"},
 		"critical": {Result: probe.Failure, Output: "gone", Reason: probe.ReasonExecExit, Metrics: []probe.Metric{{Name: "x", Value: 1}}},
 		"unknown":  {Result: probe.Unknown, Output: "what?"},
+		"silent":   {Result: probe.Failure, Output: "the command printed no message", Reason: probe.ReasonExecExit},
 		"quiet":    {Result: probe.Failure, Output: "only here", Reason: probe.ReasonExecExit},
 	} {
 		got, err := attempt(t, prepareCheck(t, c, `{"mode":"`+mode+`"}`), patience)
@@ -119,6 +126,86 @@ func TestCheckResults(t *testing.T) {
 	}
 	if got, err := attempt(t, prepareCheck(t, c, `{"mode":"env"}`), patience); err != nil || !strings.Contains(got.Output, "LC_ALL=C") || strings.Contains(got.Output, "HOME=") {
 		t.Errorf("environment: got %v, %s", err, got.Output)
+	}
+}
+
+func TestCheckMalformedPerfdataIsToldOnce(t *testing.T) {
+	var log strings.Builder
+	found := checkOf(t, `[check_it, "{{config.mode}}"]`, checkFolder(t))
+	c, err := process.LoadCheck(process.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	want := probe.Outcome{Result: probe.Success, Output: "slow", Metrics: []probe.Metric{{Name: "size", Value: 2, Unit: "KB"}}}
+	for name, said := range map[string]int{"first": 1, "second": 2} { // each probe says it once
+		log.Reset()
+		traced := 0
+		for _, h := range []probe.Handler{prepareCheck(t, c, `{"mode":"comma"}`), prepareCheck(t, c, `{"mode":"comma"}`)}[:said] {
+			for range 3 {
+				got, err := attempt(t, probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+					req.Trace = func(e probe.TraceEvent) {
+						if e.Type == probe.TraceLog && e.Detail == `performance data is ignored: "time=1,334s;;;0" is not label=number[unit]` {
+							traced++
+						}
+					}
+					return h.Probe(ctx, req)
+				}), patience)
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("error %v, outcome (-want +got):\n%s", err, diff)
+				}
+			}
+		}
+		if n := strings.Count(log.String(), "performance data is ignored"); n != said || traced != said {
+			t.Errorf("%s: logged %d times, traced %d times, want %d: %s", name, n, traced, said, log.String())
+		}
+	}
+	strict, err := process.LoadCheck(process.Config{Strict: true, Logger: slog.New(slog.DiscardHandler)}, found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer strict.Close()
+	if _, err := attempt(t, prepareCheck(t, strict, `{"mode":"comma"}`), patience); probe.ReasonOf(err) != probe.ReasonProtocol {
+		t.Errorf("strict: got %v", err)
+	}
+}
+
+func TestStartNamesWhatIsMissing(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems have other formats of programs")
+	}
+	elf, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := bytes.Clone(elf)
+	foreign[18], foreign[19] = 0xf3, 0 // RISC-V
+	for name, tc := range map[string]struct{ code, want string }{
+		"interpreter":          {"#!/usr/bin/python4\nprint(1)\n", "its interpreter /usr/bin/python4, which the first line names, does not exist"},
+		"with an argument":     {"#! /opt/none/perl -w\n", "its interpreter /opt/none/perl, which the first line names, does not exist"},
+		"no line end":          {"#!/opt/none/sh", "its interpreter /opt/none/sh, which the first line names, does not exist"},
+		"carriage return":      {"#!/bin/sh\r\necho OK\r\n", "its first line ends with a carriage return"},
+		"no first line":        {"echo OK\n", "it is neither a program for this system nor a script, which begins with #!"},
+		"empty":                {"", "it is neither a program for this system nor a script"},
+		"of another processor": {string(foreign), "it is a program for another processor or system"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := checkFolder(t)
+			if err := os.WriteFile(filepath.Join(dir, "check_bad"), []byte(tc.code), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			c := loadCheck(t, `[check_bad]`, dir)
+			_, err := attempt(t, prepareCheck(t, c, `{}`), patience)
+			if want := `plugin "it": ` + filepath.Join(dir, "check_bad") + " cannot be started: " + tc.want; err == nil || !strings.HasPrefix(err.Error(), want) || probe.ReasonOf(err) != probe.ReasonInstantiate {
+				t.Errorf("check: got %v, want %s", err, want)
+			}
+			f := found()
+			f.Module, f.Path, f.Digest = []byte(tc.code), "bin/prober-plugin-tester", ""
+			h, err := process.Load(t.Context(), unhurried(process.Config{}), f)
+			if want := `plugin "tester": bin/prober-plugin-tester cannot be started: ` + tc.want; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("process: got %v, %v, want %s", h, err, want)
+			}
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os/exec"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-plugin/runner"
@@ -26,7 +27,8 @@ type child struct {
 	mark   string // marks its environment
 	lines  *lineLog
 	hello  *io.PipeReader
-	taken  chan struct{} // closed by Stdout
+	said   atomic.Pointer[string] // the first line, once it is complete
+	taken  chan struct{}          // closed by Stdout
 	stdin  io.WriteCloser
 	ctx    context.Context // the process is killed when it ends
 	kill   context.CancelFunc
@@ -59,7 +61,7 @@ func (c *child) Start(context.Context) (err error) {
 		return err
 	}
 	hello, helloW := io.Pipe()
-	stdout := &helloWriter{hello: helloW, rest: c.lines.writer("stdout")}
+	stdout := &helloWriter{hello: helloW, said: &c.said, rest: c.lines.writer("stdout")}
 	stderr := c.lines.writer("stderr")
 	c.hello, c.cmd.Stdout, c.cmd.Stderr = hello, stdout, stderr
 	started := make(chan struct{})
@@ -95,12 +97,21 @@ func (c *child) finish() {
 	_ = c.hello.Close()
 }
 
+// firstLine returns the first line of standard output. known is false before the process has printed it.
+func (c *child) firstLine() (line string, known bool) {
+	if said := c.said.Load(); said != nil {
+		return *said, true
+	}
+	return "", false
+}
+
 // maxHello is the maximum length in bytes of the first line, which has the address of the process.
 const maxHello = 16 << 10
 
 // helloWriter gives the first line to go-plugin and the rest to the log.
 type helloWriter struct {
 	hello *io.PipeWriter
+	said  *atomic.Pointer[string]
 	line  []byte // the first line so far
 	done  bool   // the first line is complete
 	rest  *lineWriter
@@ -116,6 +127,7 @@ func (w *helloWriter) Write(p []byte) (int, error) {
 		switch {
 		case len(w.line) > maxHello:
 			w.done = true
+			w.keep()
 			_ = w.hello.CloseWithError(fmt.Errorf("the first line has more than %d bytes", maxHello))
 		case w.done:
 			w.sayHello()
@@ -125,7 +137,14 @@ func (w *helloWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// keep stores the beginning of the first line.
+func (w *helloWriter) keep() {
+	line := string(w.line[:min(len(w.line), 2*maxShownLine)])
+	w.said.Store(&line)
+}
+
 func (w *helloWriter) sayHello() {
+	w.keep()
 	if len(w.line) > 0 { // an empty write would block until a read
 		_, _ = w.hello.Write(w.line)
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/process/internal/sealed"
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/pluginpb"
 	"github.com/daeace23/prober/plugin"
 )
@@ -67,7 +68,7 @@ func start(ctx context.Context, h *Handler, program *sealed.Copy) (*instance, er
 		err = in.describe(ctx, h)
 	}
 	if err != nil {
-		err = in.explain(ctx, err)
+		err = h.launch.explain(h.path, in.explain(ctx, err))
 		in.stop(false)
 		return nil, err
 	}
@@ -162,10 +163,20 @@ func (in *instance) explain(ctx context.Context, err error) error {
 	if end := in.child.exitStatus(false); end != "" && !in.child.wasKilled() {
 		return fmt.Errorf("the process ended when it started: %s", end)
 	}
-	if strings.HasPrefix(text, "Unrecognized remote plugin message") {
-		return errors.New("the first line of the process is not a handshake of go-plugin")
+	if line, known := in.child.firstLine(); known && !isHandshake(line) {
+		return fmt.Errorf("the process must print nothing before the handshake of go-plugin, and its standard output begins with %q: write it to standard error",
+			clip.Marked(line, maxShownLine, "..."))
 	}
 	return errors.New(firstLine(text))
+}
+
+// maxShownLine is how much of the first line of a process is shown, in bytes.
+const maxShownLine = 80
+
+// isHandshake reports whether line is meant as go-plugin's first line, such as "1|1|unix|/tmp/plugin|grpc".
+func isHandshake(line string) bool {
+	version, _, _ := strings.Cut(line, "|")
+	return strings.Count(line, "|") >= 3 && strings.Trim(version, "+-0123456789 ") == ""
 }
 
 // shutdownGrace is how long a process may take to end after a shutdown request.

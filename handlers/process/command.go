@@ -20,6 +20,7 @@ type command struct {
 	path, digest string
 	program      *sealed.Copy // an immutable copy; nil if the command must run from its path
 	seen         os.FileInfo
+	launch       launch
 }
 
 // findCommand returns a program that may run. name is the name of a file in one of folders, or its path.
@@ -74,7 +75,7 @@ func checkCommand(path, pin string, folders []string) (command, error) {
 	if err != nil {
 		return command{}, err
 	}
-	c := command{path: path, digest: plugin.Digest(code), seen: info}
+	c := command{path: path, digest: plugin.Digest(code), seen: info, launch: launchOf(code)}
 	if pin != "" && pin != c.digest {
 		return command{}, fmt.Errorf("digest of %s is %s, want %s", real, c.digest, pin)
 	}

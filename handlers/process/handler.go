@@ -26,6 +26,8 @@ type Handler struct {
 	limits   plugin.Limits
 	keeps    bool // the probes may store keys and values
 	keeper   *keeper
+	path     string // for messages
+	launch   launch
 
 	secrets secrets
 	hits    attempt.Hits

@@ -35,8 +35,8 @@ type Config struct {
 	Version string
 	// Env is the complete environment of processes, in the form "NAME=value". Nil means an empty one.
 	Env []string
-	// Strict makes unknown fields in a result an error with the reason "protocol", for tests of
-	// plugins. Otherwise they are ignored.
+	// Strict makes malformed performance data and unknown fields in a result an error with the reason
+	// "protocol", for tests of plugins. Otherwise they are ignored.
 	Strict bool
 	// StartTimeout is how long a process may take from its start until it has sent its
 	// description. 0 means 5 s.
@@ -78,7 +78,7 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		return nil, err
 	}
 	h := &Handler{
-		cfg: cfg, manifest: found.Manifest, limits: plugin.Resolve(found.Manifest.Limits, found.Limits),
+		cfg: cfg, manifest: found.Manifest, limits: plugin.Resolve(found.Manifest.Limits, found.Limits), path: found.Path, launch: launchOf(found.Module),
 		about: attempt.Plugin{Manifest: found.Manifest, Digest: digest, HostVersion: cfg.Version},
 	}
 	h.gate.limit, h.gate.hits = h.limits.Instances, &h.hits

@@ -268,9 +268,13 @@ func TestAttemptSecretsNotLogged(t *testing.T) {
 }
 
 func TestStartFails(t *testing.T) {
+	const before = `plugin "tester": the process must print nothing before the handshake of go-plugin, and its standard output begins with `
 	for mode, want := range map[string]string{
 		"crash":     `plugin "tester": the process ended when it started: exit status 7: no licence found`,
-		"gibberish": `plugin "tester": the first line of the process is not a handshake of go-plugin`,
+		"gibberish": before + `"gibberishgibberishgibberishgibberishgibberishgibberishgibberishgibberishgibberis..."`,
+		"polluted":  before + `"debug: connecting": write it to standard error`,
+		"prefixed":  before + `"loading... 1|1|unix|`,
+		"blank":     before + `""`,
 		"other":     `plugin "tester": the process is tester 2.0.0, its manifest that of tester 1.0.0`,
 		"hang":      `plugin "tester": the process does not serve within the start timeout`,
 	} {

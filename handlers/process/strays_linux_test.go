@@ -101,7 +101,7 @@ func TestStartOfNoProgramFails(t *testing.T) {
 	f := found()
 	f.Module, f.Digest = []byte("not a program"), ""
 	_, err := process.Load(t.Context(), unhurried(process.Config{}), f)
-	if want := `plugin "tester": fork/exec /proc/self/fd/3: exec format error`; err == nil || err.Error() != want {
+	if want := `plugin "tester": ` + f.Path + " cannot be started: it is neither a program for this system nor a script, which begins with #!: exec format error"; err == nil || err.Error() != want {
 		t.Errorf("got %v; want %s", err, want)
 	}
 }

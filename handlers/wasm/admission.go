@@ -30,7 +30,7 @@ func newCall(ctx context.Context, b *bound, req *probe.Request, store *attempt.S
 	c := calls.Get().(*call)
 	c.plugin, c.class, c.request = b.plugin, class, *req
 	c.Init(ctx, &b.plugin.guest, &c.request, b.config, store, start)
-	c.Unanswered = &b.unanswered
+	c.Unanswered, c.Told = &b.unanswered, &b.told
 	return c
 }
 

@@ -23,7 +23,7 @@ type bound struct {
 	store  *attempt.Store
 	class  atomic.Int32 // a [sched.Class]
 
-	unanswered atomic.Bool // see [guest.Call]
+	unanswered, told atomic.Bool // see [guest.Call]
 }
 
 var (

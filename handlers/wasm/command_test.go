@@ -100,6 +100,10 @@ func TestCommandOutcome(t *testing.T) {
 			}},
 		},
 		{
+			"perfdata that is malformed", "OK | a=1,5s b=2 c=0x10", toStdout, nil,
+			probe.Outcome{Result: probe.Success, Output: "OK", Metrics: []probe.Metric{{Name: "b", Value: 2}}},
+		},
+		{
 			"a function of the host says more than stdout", "said|a=1", toStdout + " i32.const 1024 i32.const 4 call $message ", nil,
 			probe.Outcome{Result: probe.Success, Output: "said", Metrics: []probe.Metric{{Name: "a", Value: 1}}},
 		},

@@ -101,8 +101,8 @@ type Config struct {
 	// Checks uses [DeadlineChecks] for every module, so that it can be compared with fuel.
 	Checks bool
 
-	// Strict makes unknown fields of a result an error with the reason "protocol", for tests
-	// of plugins.
+	// Strict makes malformed performance data and unknown fields of a result an error with the reason
+	// "protocol", for tests of plugins.
 	Strict bool
 
 	// Compat restores behaviours of the kubelet. Only [probe.CompatHostTrouble] affects the host.

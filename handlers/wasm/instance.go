@@ -226,17 +226,18 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 // fault returns the error of a guest's call with a reason.
 func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	in.world.Flush()
-	if in.world.Call().Ended() == nil {
-		in.world.Call().Trace(probe.TraceEvent{Type: probe.TraceLog, Name: "trap", Detail: err.Error()})
-	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	text = strings.TrimSuffix(text, " (recovered by wazero)")
 	if exit, ok := errors.AsType[*sys.ExitError](err); ok {
 		text = fmt.Sprintf("exited with code %d", exit.ExitCode())
 	}
+	frames := in.world.Frames(err)
 	if line := in.world.FaultLine(); line != "" {
 		text += ": " + line
+	} else if len(frames) > 0 && !strings.HasPrefix(frames[0], "$") { // a function without a name
+		text += " in " + frames[0]
 	}
+	in.traceFault(text, frames)
 	switch {
 	case errors.Is(err, guest.ErrStack):
 		text = guest.ErrStack.Error()
@@ -248,6 +249,18 @@ func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 		}
 	}
 	return &probe.Error{Reason: reason, Err: errors.New(text)}
+}
+
+// traceFault traces why the guest ended and where, one frame an event.
+func (in *instance) traceFault(text string, frames []string) {
+	c := in.world.Call()
+	if c.Ended() != nil {
+		return
+	}
+	c.Trace(probe.TraceEvent{Type: probe.TraceLog, Name: "trap", Detail: text})
+	for _, frame := range frames {
+		c.Trace(probe.TraceEvent{Type: probe.TraceLog, Name: "trap", Detail: "at " + frame})
+	}
 }
 
 // noteWritten adds the pages that a discarded instance has written to the estimate of the image.

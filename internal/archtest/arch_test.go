@@ -26,7 +26,8 @@ var packages = map[string]struct {
 	"internal/handshake":         {},
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe", "internal/certificates"}},
-	"internal/perfdata":          {ours: []string{"probe"}},
+	"internal/perfdata":          {ours: []string{"probe", "internal/clip"}},
+	"internal/rustname":          {},
 	"internal/explain":           {ours: []string{"probe", "internal/clip"}},
 	"sdk":                        {ours: []string{"probe", "internal/abi", "internal/certificates", "internal/dnswire"}},
 	"sdk/sdkhttp":                {ours: []string{"sdk"}},
@@ -61,7 +62,7 @@ var packages = map[string]struct {
 	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow", "internal/panics", "internal/redact"}},
 	"handlers/quarantine":               {ours: []string{"probe", "internal/pace"}},
 	"handlers/limit":                    {ours: []string{"probe", "internal/pace"}},
-	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip", "internal/httpget"}},
+	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip", "internal/httpget", "internal/perfdata"}},
 	"handlers/internal/rawconn":         {ours: []string{"probe", "handlers/netns"}},
 	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
@@ -78,9 +79,12 @@ var packages = map[string]struct {
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
-		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular", "internal/clip"},
-		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
+		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular", "internal/clip", "internal/semantic"},
+		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
+	"plugin/index":       {ours: []string{"internal/semantic", "internal/yamlpos", "plugin"}, others: []string{"sigs.k8s.io/yaml"}},
+	"plugin/compat":      {ours: []string{"internal/semantic", "plugin", "plugin/schema"}},
+	"internal/semantic":  {others: []string{"golang.org/x/mod"}},
 	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "internal/nearest", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/credentials": {ours: []string{"config", "internal/regular", "internal/outbound"}},
 	"plugin/live":        {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "internal/safelog", "plugin", "plugin/admit", "plugin/trust"}},
@@ -98,7 +102,7 @@ var packages = map[string]struct {
 		ours: []string{
 			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/netns", "handlers/wasm/internal/binary", "handlers/wasm/internal/echo", "handlers/wasm/internal/egress",
 			"handlers/wasm/internal/memory",
-			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/certificates", "internal/clip", "internal/dnswire", "internal/explain", "internal/perfdata", "internal/outbound",
+			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/certificates", "internal/clip", "internal/dnswire", "internal/explain", "internal/perfdata", "internal/outbound", "internal/rustname",
 		},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
@@ -112,19 +116,21 @@ var packages = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/ownership", "internal/statefile", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
+		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/ownership", "internal/perfdata", "internal/regular", "internal/statefile", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
 	"plugin/plugintest/internal/field":   {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/plugintest/internal/expr":    {ours: []string{"internal/yamlpos"}},
 	"plugin/plugintest/internal/cert":    {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
 	"plugin/plugintest/internal/capture": {ours: []string{"probe", "internal/certificates", "plugin/plugintest/internal/cert"}},
 	"plugin/plugintest/internal/peer": {
 		ours: []string{"probe", "handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
 	},
 	"plugin/plugintest/internal/peer/httpmatch": {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
+	"plugin/plugintest/internal/peer/program":   {ours: []string{"internal/procgroup"}},
 	"plugin/plugintest/internal/peer/socket": {
-		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
+		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/expr", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch", "plugin/plugintest/internal/peer/program"},
 	},
 	"plugin/plugintest/internal/peer/web": {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
@@ -141,7 +147,7 @@ var packages = map[string]struct {
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/testfile": {
-		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
+		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/loopback": {
@@ -173,7 +179,7 @@ var packages = map[string]struct {
 	"internal/httpget":      {ours: []string{"probe"}},
 	"internal/netnstest":    {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "handlers/netns", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
+		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "handlers/netns", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/statefile", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
@@ -223,7 +229,7 @@ var packages = map[string]struct {
 	"internal/window":       {ours: []string{"core/endpoint"}},
 	"agent/notify/format":   {ours: []string{"config", "core/states"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "core/worker", "config", "internal/procgroup", "internal/redact", "internal/regular", "internal/statefile", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -248,7 +254,7 @@ var packages = map[string]struct {
 	"agent/hostwatch": {ours: []string{"probe", "core/worker", "internal/joined"}},
 	"agent/statelock": {ours: []string{"internal/ownership"}},
 	"agent/push": {
-		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/nearest", "internal/ownership", "internal/regular", "internal/yamlpos", "probe"},
+		ours:   []string{"agent/access", "agent/api", "agent/reply", "config", "core/endpoint", "core/manager", "core/states", "internal/clip", "internal/nearest", "internal/ownership", "internal/regular", "internal/statefile", "internal/yamlpos", "probe"},
 		others: []string{"k8s.io/apimachinery/pkg/types"},
 	},
 	"agent/endpoints": {
@@ -334,8 +340,8 @@ var packages = map[string]struct {
 	"internal/cli/plugincmd": {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
-			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/procgroup", "internal/regular",
-			"internal/wasmfile",
+			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/perfdata", "internal/procgroup", "internal/regular",
+			"internal/clip", "internal/outbound", "internal/semantic", "internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
@@ -363,6 +369,7 @@ var packages = map[string]struct {
 		ours:   []string{"config", "core/declared", "probe", "internal/cli", "internal/cli/command"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
+	"internal/sdkdoc":       {ours: []string{"internal/abi"}},
 	"internal/metricsdoc":   {ours: []string{"metrics", "metrics/agentmetrics"}},
 	"internal/openapidoc":   {ours: []string{"agent/api"}},
 	"internal/registrytest": {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},

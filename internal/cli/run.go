@@ -25,6 +25,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/program"
@@ -59,6 +60,8 @@ type agentOptions struct {
 type manifests struct {
 	paths            []string
 	allowUnsupported bool // only warn about fields that local processes do not support
+
+	checked []*declared.Pod // the pods that a check of the files has read, with targets
 }
 
 // newPodSource returns the constructor of the agent's source of pods: the pods of the manifests, which run on
@@ -81,6 +84,9 @@ func (m *manifests) newPodSource(env *command.Env, agentConfig *agent.Config, sy
 		source, err := local.NewPodSource(ctx, manifests, cfg, host)
 		if err != nil {
 			return pods.Source{}, err
+		}
+		if checking {
+			m.checked = source.Desired()
 		}
 		if len(m.paths) == 0 && !cfg.Empty && generated.Empty() {
 			return pods.Source{}, fmt.Errorf("%s: there is nothing to probe: it has no targets, pushes or endpoints, and -f is not set", agentConfig.ConfigFile)

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/importcmd"
 	"github.com/daeace23/prober/internal/explain"
@@ -128,6 +131,7 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	for _, text := range notes.Warnings {
 		v.env.Warn("%s", explain.OneLine(text))
 	}
+	v.warnSelectors()
 	if v.wrong > 0 {
 		return &command.Exit{Code: command.ExitFailed}
 	}
@@ -135,6 +139,36 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 		return v.compat.print(v.env)
 	}
 	return nil
+}
+
+// warnSelectors warns about the selectors of the agent's file that select no probe of the files. It does not where pods
+// come from elsewhere: from a cluster, or lists of targets.
+func (v *validation) warnSelectors() {
+	if v.ConfigFile == "" || v.wrong > 0 {
+		return
+	}
+	cfg, err := config.Load(v.ConfigFile)
+	if err != nil || cfg.Kubernetes != nil || cfg.HasLists() { // the file may be a pipe, which was read before
+		return
+	}
+	for _, s := range cfg.EmptySelectors(time.Now(), factsOf(v.checked)) {
+		v.env.Warn("%s", explain.OneLine(s.Empty(v.ConfigFile, "of these files")))
+	}
+}
+
+// factsOf yields what selectors compare of the probes of pods.
+func factsOf(pods []*declared.Pod) iter.Seq[*config.ProbeFacts] {
+	return func(yield func(*config.ProbeFacts) bool) {
+		for _, d := range pods {
+			pod := d.Pod()
+			for _, p := range d.Probes() {
+				facts := &config.ProbeFacts{Namespace: pod.Namespace, Pod: pod.Name, Container: p.Container, Kind: p.Kind.String(), Handler: p.Handler, Labels: d.Labels()}
+				if !yield(facts) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // checkFile returns the checks of `prober validate --config` for `prober import`.

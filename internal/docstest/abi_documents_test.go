@@ -2,10 +2,12 @@ package docstest_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +25,7 @@ type document struct {
 	value  any // with something in each field
 	append func() []byte
 	decode func([]byte) error
+	names  func() []string
 }
 
 func decodes[T any](decode func([]byte) (T, error)) func([]byte) error {
@@ -62,16 +65,16 @@ func abiDocuments() map[string]document {
 	ping := abi.EchoRequest{Host: "a", Route: abi.Route{IPFamily: "b", SourceAddress: "c"}, Payload: 1, HopLimit: 2, DontFragment: true}
 	pong := abi.EchoReply{Local: "a", Remote: "b", Payload: 1, HopLimit: 2, DNS: 1, Setup: 2, RTT: 3}
 	return map[string]document{
-		"Request":     {request, func() []byte { return abi.AppendRequest(nil, &request) }, decodes(abi.DecodeRequest)},
-		"Result":      {result, func() []byte { return abi.AppendResult(nil, &result) }, decodes(abi.DecodeResult)},
-		"TLSOptions":  {tls, func() []byte { return abi.Append(nil, &tls) }, decodes(abi.Decode[abi.TLSOptions])},
-		"ConnInfo":    {info, func() []byte { return abi.Append(nil, &info) }, decodes(abi.Decode[abi.ConnInfo])},
-		"HTTPRequest": {ask, func() []byte { return abi.Append(nil, &ask) }, decodes(abi.Decode[abi.HTTPRequest])},
-		"HTTPHead":    {head, func() []byte { return abi.Append(nil, &head) }, decodes(abi.Decode[abi.HTTPHead])},
-		"DNSRequest":  {dns, func() []byte { return abi.Append(nil, &dns) }, decodes(abi.Decode[abi.DNSRequest])},
-		"DNSAnswer":   {answer, func() []byte { return abi.Append(nil, &answer) }, decodes(abi.Decode[abi.DNSAnswer])},
-		"EchoRequest": {ping, func() []byte { return abi.Append(nil, &ping) }, decodes(abi.Decode[abi.EchoRequest])},
-		"EchoReply":   {pong, func() []byte { return abi.Append(nil, &pong) }, decodes(abi.Decode[abi.EchoReply])},
+		"Request":     {request, func() []byte { return abi.AppendRequest(nil, &request) }, decodes(abi.DecodeRequest), abi.Names[abi.Request]},
+		"Result":      {result, func() []byte { return abi.AppendResult(nil, &result) }, decodes(abi.DecodeResult), abi.Names[abi.Result]},
+		"TLSOptions":  {tls, func() []byte { return abi.Append(nil, &tls) }, decodes(abi.Decode[abi.TLSOptions]), abi.Names[abi.TLSOptions]},
+		"ConnInfo":    {info, func() []byte { return abi.Append(nil, &info) }, decodes(abi.Decode[abi.ConnInfo]), abi.Names[abi.ConnInfo]},
+		"HTTPRequest": {ask, func() []byte { return abi.Append(nil, &ask) }, decodes(abi.Decode[abi.HTTPRequest]), abi.Names[abi.HTTPRequest]},
+		"HTTPHead":    {head, func() []byte { return abi.Append(nil, &head) }, decodes(abi.Decode[abi.HTTPHead]), abi.Names[abi.HTTPHead]},
+		"DNSRequest":  {dns, func() []byte { return abi.Append(nil, &dns) }, decodes(abi.Decode[abi.DNSRequest]), abi.Names[abi.DNSRequest]},
+		"DNSAnswer":   {answer, func() []byte { return abi.Append(nil, &answer) }, decodes(abi.Decode[abi.DNSAnswer]), abi.Names[abi.DNSAnswer]},
+		"EchoRequest": {ping, func() []byte { return abi.Append(nil, &ping) }, decodes(abi.Decode[abi.EchoRequest]), abi.Names[abi.EchoRequest]},
+		"EchoReply":   {pong, func() []byte { return abi.Append(nil, &pong) }, decodes(abi.Decode[abi.EchoReply]), abi.Names[abi.EchoReply]},
 	}
 }
 
@@ -161,6 +164,9 @@ func TestABIDocuments(t *testing.T) {
 		fields := described(t, page, name)
 		if diff := cmp.Diff(leavesOf(t, doc.append()), fields); diff != "" {
 			t.Errorf("%s: (-encoded +%s)\n%s", name, abiFile, diff)
+		}
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(fields)), slices.Sorted(slices.Values(doc.names()))); diff != "" {
+			t.Errorf("%s: (-%s +abi.Names)\n%s", name, abiFile, diff)
 		}
 		examples := fenced.FindAllStringSubmatch(page[name].text, -1)
 		if len(examples) != 1 || examples[0][1] != "json" {

@@ -201,6 +201,11 @@ func TestGrafanaDashboardIsAboutMetricsOfProber(t *testing.T) {
 		variables = append(variables, v.Name)
 		checkExpr(t, "variable "+v.Name, v.Definition)
 	}
+	for _, metric := range []string{"prober_slo_objective_ratio{", "prober_slo_good_seconds_total{", "prober_slo_bad_seconds_total{"} {
+		if !strings.Contains(string(text), metric) {
+			t.Errorf("no panel shows %s", metric)
+		}
+	}
 	for i, p := range dashboard.Panels {
 		if p.ID != i+1 || p.Title == "" || p.Datasource.UID != "$datasource" || len(p.Targets) == 0 {
 			t.Errorf("panel %d: ID %d, title %q, data source %q, %d queries", i, p.ID, p.Title, p.Datasource.UID, len(p.Targets))

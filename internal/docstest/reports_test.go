@@ -39,7 +39,7 @@ var publicReports = []struct {
 	{"nodes of Windows", "flannel 1459; kubernetes 94366", []string{"internal/docstest/kubernetes_files_test.go: TestKubernetesDaemonSetsSelectLinux"}},
 	{"two checks of one address", "caddy 7870", []string{"core/endpoint/endpoint_test.go: TestTwoChecksOfOneAddressAreIndependent"}},
 	{"a check that hangs", "etherlabs health 28; health-go 224", []string{"core/endpoint/endpoint_test.go: TestRunThatHangsFails"}},
-	{"a decimal comma in perfdata", "monitoring-plugins 1374", []string{"internal/perfdata/perfdata_test.go: TestMetricsReadsItems"}},
+	{"a decimal comma in perfdata", "monitoring-plugins 1374", []string{"internal/perfdata/perfdata_test.go: TestReadItems"}},
 }
 
 func TestPublicReportsHaveTests(t *testing.T) {

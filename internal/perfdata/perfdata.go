@@ -3,16 +3,20 @@
 //
 //	'label'=value[UOM];[warn];[crit];[min];[max]
 //
-// An item that cannot be read is skipped, since many programs do not follow the convention
-// exactly. The fields after the first semicolon are not used.
+// The value is a decimal number with a point, or U for an unknown one. The unit has no digits, quotes, signs or
+// punctuation: "1,334s" is not one second, "0x10" not zero and "1.2.3" not 1.2. What cannot be read is ignored, and
+// named in the result. The fields after the first semicolon are not used.
 package perfdata
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -36,30 +40,57 @@ func Split(output string) (message, numbers string) {
 	return message, numbers + " " + more
 }
 
-// parse returns the items of text. Items with the unknown value U are left out.
-func parse(text string) []item {
-	var items []item
+// parse returns the items of text, and the first word that is none, or "". Items with the unknown value U are left
+// out.
+func parse(text string) (items []item, malformed string) {
+	refuse := func(word string) { malformed = cmp.Or(malformed, strings.TrimFunc(word, isSpace)) }
 	for {
-		text = strings.TrimLeftFunc(text, unicode.IsSpace)
+		text = strings.TrimLeftFunc(text, isSpace)
 		if text == "" {
-			return items
+			return items, malformed
 		}
+		begin := text
 		label, rest, ok := cutLabel(text)
 		if !ok { // skip the word
 			text = rest
+			refuse(begin[:len(begin)-len(rest)])
 			continue
 		}
-		var fields string
-		fields, text = cutWord(rest)
+		fields, after := cutWord(rest)
+		next, _ := cutWord(strings.TrimLeftFunc(after, isSpace))
+		if isOpen(fields) && next != "" && !strings.Contains(next, "=") && next[0] != '\'' { // "1 334s", "10 KB"
+			text = after[strings.Index(after, next)+len(next):]
+			refuse(begin[:len(begin)-len(text)])
+			continue
+		}
+		text = after
 		number, _, _ := strings.Cut(fields, ";")
-		n := numberLength(number)
-		if strings.HasPrefix(number[n:], ",") { // a decimal comma: the part before it is another number
+		if number == "U" {
 			continue
 		}
-		if value, err := strconv.ParseFloat(number[:n], 64); err == nil && !math.IsInf(value, 0) {
-			items = append(items, item{label, value, number[n:]})
+		n := numberLength(number)
+		value, err := strconv.ParseFloat(number[:n], 64)
+		if err != nil || math.IsInf(value, 0) || !isUnit(number[n:]) {
+			refuse(begin[:len(begin)-len(after)])
+			continue
 		}
+		items = append(items, item{label, value, number[n:]})
 	}
+}
+
+// isSpace reports whether r separates items. Spaces that separate the digits of a number in some languages do not.
+func isSpace(r rune) bool { return r < unicode.MaxASCII && unicode.IsSpace(r) }
+
+// isOpen reports whether fields, a value with what follows it, may continue in the next word: it ends with a digit.
+func isOpen(fields string) bool {
+	return fields != "" && '0' <= fields[len(fields)-1] && fields[len(fields)-1] <= '9' && !strings.Contains(fields, ";")
+}
+
+// isUnit reports whether text is the unit of a number, which may be empty.
+func isUnit(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsDigit(r) || unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune(`'"=,.:+-_|@~’٫٬`, r)
+	})
 }
 
 // cutLabel removes the label and the equals sign from text. If text does not begin with a label, ok is
@@ -93,7 +124,7 @@ func cutLabel(text string) (label, rest string, ok bool) {
 
 // cutWord splits text at its first space.
 func cutWord(text string) (word, rest string) {
-	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
+	if i := strings.IndexFunc(text, isSpace); i >= 0 {
 		return text[:i], text[i:]
 	}
 	return text, ""
@@ -155,23 +186,47 @@ func metricName(label string) string {
 	return b.String()
 }
 
-// Metrics returns at most most items of performance data as metrics; more reports whether there were more. If the
-// name of a metric differs from the item's label, the metric has the item's label in a label called label. redacted
-// removes secrets before names are made, since it would not find them in a name.
-func Metrics(text string, most int, redacted func(string) string) (metrics []probe.Metric, more bool) {
-	for _, item := range parse(redacted(text)) {
+// Reading is performance data as metrics.
+type Reading struct {
+	Metrics   []probe.Metric
+	More      bool   // there were more metrics than allowed
+	Malformed string // the first part that is not an item, and is ignored; "" if there is none
+}
+
+// maxMalformed is the maximum length in bytes of a part in [Reading.Malformed].
+const maxMalformed = 80
+
+// Read returns at most most items of performance data as metrics. If the name of a metric differs from the item's
+// label, the metric has the item's label in a label called label. redacted removes secrets before names are made, since
+// it would not find them in a name.
+func Read(text string, most int, redacted func(string) string) (r Reading) {
+	items, malformed := parse(redacted(text))
+	r.Malformed = clip.Marked(malformed, maxMalformed, "...")
+	for _, item := range items {
 		item.label = redacted(item.label) // again: escaped quotes may have hidden a secret
 		if len(item.unit) > maxUnit {
+			r.Malformed = cmp.Or(r.Malformed, clip.Marked(item.label+"="+item.unit, maxMalformed, "..."))
 			continue
 		}
-		if len(metrics) >= most {
-			return metrics, true
+		if r.More = len(r.Metrics) >= most; r.More {
+			return r
 		}
 		m := probe.Metric{Name: metricName(item.label), Value: item.value, Unit: item.unit}
 		if m.Name != item.label {
 			m.Labels = map[string]string{"label": item.label}
 		}
-		metrics = append(metrics, m)
+		r.Metrics = append(r.Metrics, m)
 	}
-	return metrics, false
+	return r
+}
+
+// Ignored begins the text of [Reading.Ignored].
+const Ignored = "performance data is ignored: "
+
+// Ignored returns a sentence about the part that is not an item, or "" if there is none.
+func (r *Reading) Ignored() string {
+	if r.Malformed == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s%q is not label=number[unit]", Ignored, r.Malformed)
 }

@@ -2,8 +2,13 @@ package redact
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
+	"net/url"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // encoding is the encoding of a form. In a text, characters may also be escaped; see [ways].
@@ -37,6 +42,48 @@ func encoded(secret string) []form {
 		forms = append(forms, form{base64Text, text[from:to], before > 0, to < len(text)})
 	}
 	return forms
+}
+
+// encodedTwice returns the forms of a secret in UTF-16, and those of its escaped and encoded spellings in base64 and in
+// hexadecimal digits; nil if it is too short or too long.
+func encodedTwice(secret string) (forms []form) {
+	if len(secret) < minEncoded || len(secret) > maxTwice {
+		return nil
+	}
+	if utf8.ValidString(secret) {
+		for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
+			var wide []byte
+			for _, unit := range utf16.Encode([]rune(secret)) {
+				wide = order.AppendUint16(wide, unit)
+			}
+			forms = append(append(forms, form{text: string(wide)}), encoded(string(wide))...)
+		}
+	}
+	for _, escaped := range escapedIn(secret) {
+		if escaped != secret {
+			forms = append(forms, encoded(escaped)...)
+		}
+	}
+	if len(secret) < minTwice {
+		return forms
+	}
+	for _, f := range encoded(secret) {
+		forms = append(forms, encoded(f.text)...)
+	}
+	return forms
+}
+
+// escapedIn returns the usual spellings of a secret in JSON and in URLs, perhaps some twice.
+func escapedIn(secret string) []string {
+	quoted, _ := json.Marshal(secret) // cannot fail: it is a string
+	var plain strings.Builder
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(secret)
+	query := url.QueryEscape(secret)
+	return []string{
+		strings.Trim(string(quoted), `"`), strings.Trim(plain.String(), "\"\n"), query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(secret),
+	}
 }
 
 // spellings returns the bytes of a text that match b, a byte of a form.

@@ -1,5 +1,6 @@
 // Package redact removes secrets from texts. It also finds secrets in the encodings in which programs repeat their
-// input: quoted, escaped for JSON, HTML, C or URLs, in base64 or in hexadecimal digits.
+// input: quoted, escaped for JSON, HTML, C or URLs, in base64, in UTF-16 or in hexadecimal digits,
+// and in two of these at once, such as base64 of JSON.
 //
 // It prevents accidents: an error that quotes a password, a page that shows a header. A program
 // that wants to reveal a secret can always encode it in another way.
@@ -23,6 +24,11 @@ const (
 	// minEncoded is the minimum length of a secret that is searched in base64 and hexadecimal
 	// digits. A shorter secret would be found by chance.
 	minEncoded = 4
+	// minTwice is the minimum length of a secret that is searched in base64 of base64.
+	minTwice = 8
+	// maxTwice is the maximum length of a secret that is searched in UTF-16 and in two encodings, which take some
+	// forty times its memory. A longer one is a key or a file.
+	maxTwice = 4 << 10
 	// maxEncodedLines is the maximum number of lines of a secret whose single lines are searched in base64
 	// and hexadecimal digits.
 	maxEncodedLines = 64
@@ -88,6 +94,7 @@ func formsOf(secret string) []form {
 		return nil
 	}
 	forms := append(encoded(trimmed), form{text: secret}, form{text: trimmed})
+	forms = append(forms, encodedTwice(trimmed)...)
 	if secret != trimmed {
 		forms = append(forms, encoded(secret)...)
 	}

@@ -6,6 +6,7 @@
 package wasmfile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,12 +33,17 @@ func (s Section) end(module []byte) int {
 
 // Sections splits a module into its sections. It does not read their bodies.
 func Sections(module []byte) ([]Section, error) {
-	if len(module) < len(moduleHeader) || string(module[:len(moduleHeader)]) != string(moduleHeader) {
-		return nil, errors.New("not a WebAssembly module of version 1")
+	return sectionsAfter(moduleHeader, module)
+}
+
+// sectionsAfter splits a module or a component, which begins with header, into its sections.
+func sectionsAfter(header, module []byte) ([]Section, error) {
+	if !bytes.HasPrefix(module, header) {
+		return nil, notModule(module)
 	}
 	var sections []Section
 	module = module[:len(module):len(module)]
-	for pos := len(moduleHeader); pos < len(module); {
+	for pos := len(header); pos < len(module); {
 		if len(sections) == maxSections {
 			return nil, fmt.Errorf("more than %d sections", maxSections)
 		}
@@ -57,6 +63,21 @@ func Sections(module []byte) ([]Section, error) {
 		sections = append(sections, s)
 	}
 	return sections, nil
+}
+
+// notModule returns the error for a file that is no module.
+func notModule(file []byte) error {
+	const text = "not a WebAssembly module of version 1"
+	begin := bytes.TrimLeft(file[:min(len(file), 256)], " \t\r\n")
+	switch {
+	case len(file) >= len(moduleHeader) && bytes.HasPrefix(file, moduleHeader[:4]) && file[6] == 1 && file[7] == 0: // the layer
+		return errors.New(text + ", but a component (WASI 0.2 or later): take the module out of it with `prober plugin embed`, or build one for WASI 0.1, " +
+			"such as with rustc --target wasm32-wasip1, clang --target=wasm32-wasip1, tinygo -target=wasip1 or GOOS=wasip1 go build")
+	case bytes.HasPrefix(begin, []byte("(module")), bytes.HasPrefix(begin, []byte(";;")), bytes.HasPrefix(begin, []byte("(;")):
+		return errors.New(text + ", but its text format: assemble it with wat2wasm")
+	default:
+		return errors.New(text)
+	}
 }
 
 // WithCustom returns module with one custom section called name, which replaces all existing sections of that

@@ -41,6 +41,23 @@ func TestSectionsErrors(t *testing.T) {
 	}
 }
 
+func TestSectionsNamesOtherFormats(t *testing.T) {
+	for file, want := range map[string]string{
+		"\x00asm\x0d\x00\x01\x00":              "component (WASI 0.2 or later)",
+		"\x00asm\x0a\x00\x01\x00\x07\x01":      "component (WASI 0.2 or later)", // of an older tool
+		"(module (memory 1))":                  "text format: assemble it with wat2wasm",
+		"\n ;; a plugin\n(module)":             "text format: assemble it with wat2wasm",
+		"(; a plugin ;) (module (memory 1))":   "text format: assemble it with wat2wasm",
+		"\x00asm\x0d\x00\x00\x00":              "not a WebAssembly module of version 1",
+		"\x00asm\x0d\x00\x01":                  "not a WebAssembly module of version 1",
+		"#!/bin/sh\necho '(module)'; exit 0\n": "not a WebAssembly module of version 1",
+	} {
+		if _, err := wasmfile.Sections([]byte(file)); err == nil || !strings.HasPrefix(err.Error(), "not a WebAssembly module of version 1") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: got %v, want %s", file, err, want)
+		}
+	}
+}
+
 func TestWithCustomReplacesSections(t *testing.T) {
 	module := []byte(header + "\x00\x04\x02xyc" + "\x01\x01a" + "\x00\x03\x02xz")
 	got, err := wasmfile.WithCustom(module, "xy", []byte("new"))

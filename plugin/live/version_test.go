@@ -24,6 +24,7 @@ var notInVersion = map[string]string{
 	"Text":       "Beside is its digest",
 	"Inside":     "it is the digest of a part of Module, which Digest covers",
 	"Signatures": "they decide whether the plugin may be loaded, not how it runs",
+	"Report":     "it decides nothing",
 	"Verdict":    "it decides whether the plugin may be loaded, not how it runs",
 }
 

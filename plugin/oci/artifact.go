@@ -30,6 +30,9 @@ type Artifact struct {
 	Beside    []byte           // the file with the manifest of a program; nil for a module
 	Platform  Platform         // of a program; zero for a module
 	Signature []byte           // detached signature of Module and Beside; nil for none
+	// Report is the report of a check before the push, as JSON; nil for none. Whoever can push can write any
+	// report, so it must decide nothing.
+	Report []byte
 	// Digest is the digest that a reference pins. It identifies the OCI manifest, or the index of
 	// the OCI manifests of all platforms.
 	Digest string
@@ -73,7 +76,7 @@ func (a *Artifact) Alone() *Artifact {
 func (a *Artifact) Found(ref plugin.Reference) plugin.Found {
 	ref.Digest = a.Digest
 	f := plugin.Found{
-		Manifest: a.Manifest, Path: plugin.OCIScheme + ref.String(), Signatures: []plugin.Signature{},
+		Manifest: a.Manifest, Path: plugin.OCIScheme + ref.String(), Signatures: []plugin.Signature{}, Report: a.Report,
 	}
 	f.SetModule(a.Module)
 	if a.Beside != nil {
@@ -111,21 +114,46 @@ func Pack(module, signature []byte) (*Artifact, error) {
 	if len(signature) > MaxSignature {
 		return nil, fmt.Errorf("signature of %d bytes; at most %d are allowed", len(signature), MaxSignature)
 	}
-	file := manifest.Name + ".wasm"
-	layers := []blob{newBlob(LayerType, module, file)}
-	if len(signature) > 0 {
-		layers = append(layers, newBlob(SignatureType, signature, file+SignatureSuffix))
-	}
+	a := &Artifact{Manifest: manifest, Module: module, Signature: signature}
+	return a, a.packModule()
+}
+
+// packModule sets the blobs of a, which has a module.
+func (a *Artifact) packModule() (err error) {
+	file := a.Manifest.Name + ".wasm"
+	layers := append([]blob{newBlob(LayerType, a.Module, file)}, a.optional(file)...)
 	config := wasmConfig{Created: "1970-01-01T00:00:00Z", Architecture: "wasm", OS: "wasip1"}
 	for _, l := range layers {
 		config.LayerDigests = append(config.LayerDigests, l.desc.Digest.String())
 	}
-	a := &Artifact{Manifest: manifest, Module: module, Signature: signature}
-	if a.root, err = a.marshalManifest(ConfigType, config, layers); err != nil {
-		return nil, err
+	if a.root, err = a.marshalManifest(ConfigType, config, layers); err == nil {
+		a.Digest = a.root.desc.Digest.String()
 	}
-	a.Digest = a.root.desc.Digest.String()
-	return a, nil
+	return err
+}
+
+// optional returns the optional layers of a. file is the file name of its module or program.
+func (a *Artifact) optional(file string) (layers []blob) {
+	if len(a.Signature) > 0 {
+		layers = append(layers, newBlob(SignatureType, a.Signature, file+SignatureSuffix))
+	}
+	if len(a.Report) > 0 {
+		layers = append(layers, newBlob(ReportType, a.Report, file+ReportSuffix))
+	}
+	return layers
+}
+
+// WithReport returns a, which was packed, with a report. Its digest differs.
+func (a *Artifact) WithReport(report []byte) (*Artifact, error) {
+	if len(report) > MaxReport {
+		return nil, fmt.Errorf("report of %d bytes; at most %d are allowed", len(report), MaxReport)
+	}
+	with := *a
+	with.Report = report
+	if a.Beside == nil {
+		return &with, with.packModule()
+	}
+	return &with, with.packProgram()
 }
 
 // marshalManifest sets the blobs of a, and returns the OCI manifest that names them.
@@ -200,8 +228,14 @@ func (a *Artifact) readManifest(on Platform, get fetch) error {
 	} else if a.Module, err = a.readLayer(m, "module", LayerType, MaxBlob, get); err == nil {
 		a.Manifest, err = plugin.ReadModule("module", a.Module)
 	}
-	if err == nil && slices.ContainsFunc(m.Layers, func(l ocispec.Descriptor) bool { return l.MediaType == SignatureType }) {
+	has := func(mediaType string) bool {
+		return slices.ContainsFunc(m.Layers, func(l ocispec.Descriptor) bool { return l.MediaType == mediaType })
+	}
+	if err == nil && has(SignatureType) {
 		a.Signature, err = a.readLayer(m, "signature", SignatureType, MaxSignature, get)
+	}
+	if err == nil && has(ReportType) {
+		a.Report, err = a.readLayer(m, "report", ReportType, MaxReport, get)
 	}
 	return err
 }

@@ -6,9 +6,6 @@ import (
 	"github.com/daeace23/prober/internal/netaddr"
 )
 
-// Newer reports whether version a is newer than b.
-func Newer(a, b string) bool { return newer(a, b) }
-
 // Pretend makes c use these network classes. The keys of classes are IP:PORT.
 func Pretend(c *Client, classes map[string]netaddr.Class) {
 	c.classOf = func(to netip.AddrPort) netaddr.Class {

@@ -50,34 +50,3 @@ func TestStoreTagMovedBackNamesNewest(t *testing.T) {
 		t.Errorf("%v, %+v", err, k)
 	}
 }
-
-func TestNewerVersion(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{
-		{"1.10.0", "1.9.0", true},
-		{"1.02", "1.01", true},
-		{"1.010.0", "1.9.0", true},
-		{"2026.02.01", "2026.01.31", true},
-		{"1.2-rc2", "1.2-rc1", true},
-		{"1.2", "1.2-rc1", true},
-		{"1.2.0", "1.2-rc1", true},
-		{"1.2-rc1", "1.2", false},
-		{"1.0.0-rc.010", "1.0.0-rc.9", true},
-		{"1.0.0-a", "1.0.0-1", true},
-		{"1.0.0.1", "1.0.0", false}, // four numbers cannot be compared
-		{"1.2+2", "1.2.0+1", false},
-		{"v1", "1.0.0", false},
-		{"00.1.0", "0.0.9", true},
-		{"1", "", false},
-		{"nightly", "1", false},
-	} {
-		if got := oci.Newer(c.a, c.b); got != c.want {
-			t.Errorf("%s newer than %s: got %t", c.a, c.b, got)
-		}
-		if c.want && oci.Newer(c.b, c.a) {
-			t.Errorf("%s newer than %s and the reverse", c.a, c.b)
-		}
-	}
-}

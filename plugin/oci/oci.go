@@ -3,12 +3,12 @@
 //
 // A plugin is an OCI artifact as the CNCF's Wasm working group defines it: a config of
 // [ConfigType] and one layer of [LayerType], the module. Prober defines the [ArtifactType], and an
-// optional second layer with the signature of the module. The same module and signature always
-// make the same manifest.
+// optional second layer with the signature of the module, and another one with a report, see
+// [Artifact.WithReport]. The same module, signature and report always make the same manifest.
 //
 // A plugin that is a program has an index, with an OCI manifest for each [Platform]. This manifest
 // has a config of [ProgramConfigType], a layer of [ManifestType] with the plugin's manifest, a
-// layer of [ProgramType], and optionally a layer with the signature of both.
+// layer of [ProgramType], and optionally layers with the signature of both and with a report.
 //
 // Start at artifact.go, which packs and reads artifacts; program.go and platform.go are for
 // programs only. client.go and transfer.go talk to registries, credentials.go reads docker's
@@ -41,6 +41,7 @@ const (
 	LayerType     = "application/wasm"
 	ArtifactType  = "application/vnd.prober.plugin.v1"
 	SignatureType = "application/vnd.prober.plugin.signature.v1"
+	ReportType    = "application/vnd.prober.plugin.check.v1+json"
 
 	ProgramConfigType = "application/vnd.prober.plugin.process.config.v1+json"
 	ProgramType       = "application/vnd.prober.plugin.process.v1"
@@ -50,11 +51,15 @@ const (
 // SignatureSuffix ends the name of the file beside a module that holds its signature.
 const SignatureSuffix = ".sig"
 
+// ReportSuffix ends the name of the file beside a plugin that holds the report of its check.
+const ReportSuffix = ".check.json"
+
 // Size limits of the parts of an artifact, in bytes.
 const (
 	MaxManifest  = 4 << 20 // the usual limit of registries
 	MaxConfig    = 1 << 20
 	MaxSignature = 64 << 10
+	MaxReport    = 64 << 10
 	MaxBlob      = plugin.MaxModule
 	MaxProgram   = plugin.MaxExecutable
 )

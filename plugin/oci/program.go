@@ -55,19 +55,20 @@ func PackProgram(p Program) (*Artifact, error) {
 	case len(p.Code) == 0 || len(p.Code) > MaxProgram:
 		return nil, fmt.Errorf("program of %d bytes; must have 1 to %d", len(p.Code), MaxProgram)
 	}
-	file := ProgramFile(manifest.Name, on)
-	layers := []blob{
-		newBlob(ManifestType, p.Manifest, plugin.ProcessPrefix+manifest.Name+".yaml"),
-		newBlob(ProgramType, p.Code, file),
-	}
-	if len(p.Signature) > 0 {
-		layers = append(layers, newBlob(SignatureType, p.Signature, file+SignatureSuffix))
-	}
 	a := &Artifact{Manifest: manifest, Module: p.Code, Beside: p.Manifest, Platform: on, Signature: p.Signature}
-	if a.inner, err = a.marshalManifest(ProgramConfigType, programConfig{on.Architecture, on.OS}, layers); err != nil {
-		return nil, err
+	return a, a.packProgram()
+}
+
+// packProgram sets the blobs of a, which has a program, and an index with its platform alone.
+func (a *Artifact) packProgram() (err error) {
+	file := ProgramFile(a.Manifest.Name, a.Platform)
+	layers := append([]blob{
+		newBlob(ManifestType, a.Beside, plugin.ProcessPrefix+a.Manifest.Name+".yaml"), newBlob(ProgramType, a.Module, file),
+	}, a.optional(file)...)
+	if a.inner, err = a.marshalManifest(ProgramConfigType, programConfig{a.Platform.Architecture, a.Platform.OS}, layers); err != nil {
+		return err
 	}
-	return a, a.setIndex(nil)
+	return a.setIndex(nil)
 }
 
 // readProgram reads the layers of a program. It returns an error unless the program is for the

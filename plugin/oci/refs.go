@@ -1,16 +1,14 @@
 package oci
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/mod/semver"
-
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/semantic"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -26,7 +24,7 @@ type remembered struct {
 
 // newest returns the newest version of the reference if it is newer than a, else "".
 func (r *remembered) newest(a *Artifact) string {
-	if newer(r.Newest, a.Manifest.Version) {
+	if semantic.Newer(r.Newest, a.Manifest.Version) {
 		return r.Newest
 	}
 	return ""
@@ -42,7 +40,7 @@ func (s *Store) putRef(ref plugin.Reference, a *Artifact) (newest string, err er
 	if before, err := s.recallRef(ref); err == nil {
 		now.Newest = before.Newest
 	}
-	if !semver.IsValid(semantic(now.Newest)) || newer(a.Manifest.Version, now.Newest) {
+	if !semantic.Valid(now.Newest) || semantic.Newer(a.Manifest.Version, now.Newest) {
 		now.Newest = a.Manifest.Version
 	}
 	data, err := json.Marshal(now)
@@ -67,37 +65,4 @@ func readRef(path string) (r remembered, err error) {
 		err = json.Unmarshal(data, &r)
 	}
 	return r, err
-}
-
-// newer reports whether version a is newer than b. It returns false if [semantic] cannot convert
-// one of them.
-func newer(a, b string) bool {
-	a, b = semantic(a), semantic(b)
-	return semver.IsValid(a) && semver.IsValid(b) && semver.Compare(a, b) > 0
-}
-
-// semantic converts a version to the form of package semver: three numbers without leading zeros,
-// then the pre-release. It drops build metadata.
-func semantic(version string) string {
-	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "+")
-	version, pre, _ := strings.Cut(version, "-")
-	numbers := strings.Split(version, ".")
-	for len(numbers) < 3 {
-		numbers = append(numbers, "0")
-	}
-	version = "v" + joinIdentifiers(numbers)
-	if pre != "" {
-		version += "-" + joinIdentifiers(strings.Split(pre, "."))
-	}
-	return version
-}
-
-// joinIdentifiers joins identifiers of a version with dots. It removes leading zeros of numbers.
-func joinIdentifiers(all []string) string {
-	for i, id := range all {
-		if id != "" && strings.Trim(id, "0123456789") == "" {
-			all[i] = cmp.Or(strings.TrimLeft(id, "0"), "0")
-		}
-	}
-	return strings.Join(all, ".")
 }

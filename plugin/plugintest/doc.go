@@ -29,6 +29,8 @@
 //	cases:
 //	- name: server accepts                 # unique in the file
 //	  timeout: 1s                          # of the attempt
+//	  seed: 7                              # of the random bytes of a guest
+//	  time: 2026-01-31T12:00:00Z           # of the clock of a guest, at the start
 //	  grants: [target, kv]                 # in place of the defaults
 //	  accepts: [cut and close]             # see Hostile peers
 //	  request: {…}                         # the request to the plugin
@@ -65,8 +67,9 @@
 // peer, exchange or record. It fails if the plugin leaves one of them unused, or if one call of the
 // guest runs for 20 s of real time. Calls of a guest after its deadline reach no peer.
 //
-// The random bytes and the day of the clock depend on the position of a case in its file. Where
-// the bytes of a script depend on them, add new cases at the end of the file.
+// The random bytes and the day of the clock depend on the position of a case in its file, or on the
+// fields seed and time of the case. Where the bytes of a script depend on them, set these fields, or let
+// the script capture the bytes.
 //
 // # Peers
 //
@@ -92,7 +95,29 @@
 //	recv: {prefix: "GET /"}                # all that has come, if it begins so; or {prefix: {hex: …}}
 //	recv: {regex: "EHLO .*\r\n"}           # the part that matches, from the first byte on
 //	recv: {http: {method: GET, url: /x}}   # a request of HTTP/1: see match below
-//	recv: any                              # all that has come, at least one byte
+//	recv: any                              # all that has come, at least one byte; or {any: true}
+//	recv: {length: 12}                     # this number of bytes
+//	recv: {until: "\r\n"}                  # up to these bytes, and them; or {until: {hex: …}}
+//	recv: {lengthPrefix: {bytes: 4}}       # a message with its length: see docs/plugins/test-cases.md
+//
+// Beside it, `as` gives the received bytes a name; named groups of a regex are names, too. A later
+// step uses a name as ${name} in text and hex. ${…} is an expression, such as ${u16(size(rest))},
+// and let computes values from expressions. docs/plugins/test-cases.md lists the functions:
+//
+//	script:
+//	- recv: {hex: "0001 0000 2112a442"}
+//	- recv: {length: 12, as: id}
+//	- let: {address: {hex: "0020 0008 0001 a147 e112a643"}}
+//	- send: {hex: "0101 ${u16(size(address))} 2112a442 ${id} ${address}"}
+//
+// In place of a script, a process may play a peer, in real time. It is killed with its group after the
+// attempt, and only started if [Config.Commands] is set. A session cannot have one:
+//
+//	# in net:
+//	- dial: tcp://db.internal:5432
+//	  peer: {command: ./fake.py}           # its standard input and output are the connection
+//	- dial: udp://db.internal:5432
+//	  peer: {command: [python3, fake.py], listens: true}   # at the port $PROBER_PEER_PORT
 //
 // TLS is simulated: a handshake sends no bytes, and scripts see the plain text. A peer at tls:// has
 // a valid certificate for its host. The field tls changes this certificate. It also gives one to a
@@ -186,13 +211,14 @@
 // # Sessions
 //
 // A [Recorder] writes files of the kind PluginSession, which `replay` names. They have
-// apiVersion, kind, timeout, grants, request, host and want, in the form of a case, and may be
-// edited. A replay has the host of the session. The case may override its timeout, its grants,
-// and each field of request and want.
+// apiVersion, kind, timeout, seed, time, grants, request, host and want, in the form of a case, and
+// may be edited. A replay has the host of the session. The case may override its timeout, seed, time and
+// grants, and each field of request and want.
 //
 // A replay compares the meaning of messages: HTTP requests by method, URL, body and most headers, in
 // any order; look-ups by their question; bytes in any number of pieces; connections in any order.
-// If bytes differ each time, such as a nonce, change their step to `recv: any`. Each character of a
+// A guest gets the recorded random bytes again. Those that the peer sent back are captured as nonce1,
+// nonce2 and so on. If other bytes differ each time, change their step to `recv: any`. Each character of a
 // secret is replaced by x, in the config and in the recorded bytes. Each digit of a secret number
 // becomes 1.
 //

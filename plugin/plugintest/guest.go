@@ -1,8 +1,10 @@
 package plugintest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +21,7 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
+	"github.com/daeace23/prober/plugin/plugintest/internal/loopback"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
 	"github.com/daeace23/prober/probe"
@@ -72,7 +76,7 @@ func (g *guestRun) variants() (all []variant) {
 
 // cases runs the cases of the file in one variant.
 func (g *guestRun) cases(ctx context.Context, v variant) (results []Result, err error) {
-	sandboxes := make(map[string]*sandbox) // by grants
+	sandboxes := make(map[string]*sandbox) // by sandboxKey
 	defer func() {
 		for _, s := range sandboxes {
 			s.close()
@@ -83,20 +87,30 @@ func (g *guestRun) cases(ctx context.Context, v variant) (results []Result, err 
 		if !g.cfg.selects(c.Name) {
 			continue
 		}
+		r := Result{Name: c.Name, Variant: v.String(), File: g.file.Path, Line: c.Line}
+		if c.HasCommands() && !g.cfg.Commands {
+			r.LeftOut = noCommands
+			results = append(results, r)
+			continue
+		}
 		start := time.Now()
-		grants := fmt.Sprint(c.Grants)
-		s := sandboxes[grants]
+		key := sandboxKey(c)
+		s := sandboxes[key]
 		if s == nil {
-			if s, err = g.load(ctx, v, g.manifest, c.Grants...); err != nil {
+			if s, err = g.loadSeeded(ctx, v, g.manifest, seedOf(c, -1), c.Grants...); err != nil {
 				return nil, err
 			}
-			sandboxes[grants] = s
+			s.commands = true
+			sandboxes[key] = s
 			if g.warmUp {
 				s.attempt(ctx, g.typical().Everywhere(peer.Refuse), -1)
 			}
 		}
 		got := s.attempt(ctx, c, i)
-		r := Result{Name: c.Name, Variant: v.String(), File: g.file.Path, Line: c.Line, Real: time.Since(start)}
+		r.Real = time.Since(start)
+		if c.HasCommands() { // in real time, as a process
+			c, r.Note = c.InRealTime(got, loopback.Slack)
+		}
 		r.compare(c, got)
 		results = append(results, r)
 	}
@@ -111,12 +125,37 @@ type sandbox struct {
 	host    *wasm.Host
 	handler *wasm.Handler
 	network *peer.Network
+
+	commands bool // peers may be processes
+}
+
+// sandboxKey returns a key that cases share if one sandbox serves them. A clock never goes back, so
+// a case with a time of its own has a sandbox of its own, as has one with a seed: see loadSeeded.
+func sandboxKey(c *Case) string {
+	if c.Seed == nil && c.Time.IsZero() {
+		return fmt.Sprint(c.Grants)
+	}
+	return fmt.Sprint(c.Grants, seedOf(c, -1), c.Time, c.Line)
+}
+
+// seedOf returns the seed of a case at an index.
+func seedOf(c *Case, index int) uint64 {
+	if c.Seed != nil {
+		return *c.Seed
+	}
+	return uint64(index + 1)
 }
 
 // load loads the guest with a manifest.
 func (g *guestRun) load(ctx context.Context, v variant, manifest *plugin.Manifest, grants ...plugin.Grant) (*sandbox, error) {
+	return g.loadSeeded(ctx, v, manifest, 0, grants...)
+}
+
+// loadSeeded loads the guest with a manifest and a seed. A guest may read random bytes when it is
+// initialized, and keep them for each attempt.
+func (g *guestRun) loadSeeded(ctx context.Context, v variant, manifest *plugin.Manifest, seed uint64, grants ...plugin.Grant) (*sandbox, error) {
 	s := &sandbox{clock: clock.NewVirtual(g.limit), limit: g.limit, rand: &seededRand{}}
-	s.rand.seed(0)
+	s.rand.seed(seed)
 	host, err := wasm.New(wasm.Config{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return s.network.DialContext(ctx, network, addr)
@@ -163,11 +202,17 @@ func (s *sandbox) attempt(ctx context.Context, c *Case, index int) *testfile.Ans
 	return s.probe(ctx, handler, c)
 }
 
-// begin starts a new day on the clock, with the network of the case.
+// begin starts a new day on the clock, or the time of the case, with the network of the case.
 func (s *sandbox) begin(c *Case, index int) {
-	s.clock.StartAt(clock.Epoch.AddDate(0, 0, index+1))
-	s.rand.seed(uint64(index + 1))
-	s.network = peer.New(c.Setup(), s.clock, uint64(index))
+	start := clock.Epoch.AddDate(0, 0, index+1)
+	if !c.Time.IsZero() {
+		start = c.Time
+	}
+	s.clock.StartAt(start)
+	s.rand.seed(seedOf(c, index))
+	setup := c.Setup()
+	setup.Commands = s.commands
+	s.network = peer.New(setup, s.clock, uint64(index))
 }
 
 // probe makes an attempt with a handler that is prepared for the case.
@@ -183,6 +228,9 @@ func (s *sandbox) probe(ctx context.Context, handler probe.Handler, c *Case) *te
 	s.network.Begin(ctx)
 	req := tracedRequest(c, got)
 	req.Trace = withoutLateDenials(ctx, req.Trace)
+	if c.Seed != nil {
+		s.rand.seed(*c.Seed) // as in the recording, where the config was checked before
+	}
 	got.Outcome, got.Err = handler.Probe(ctx, req)
 	got.Virtual = s.clock.Now().Sub(start)
 	if errors.Is(got.Err, context.Canceled) {
@@ -196,6 +244,7 @@ func (s *sandbox) probe(ctx context.Context, handler probe.Handler, c *Case) *te
 	if got.Hung() {
 		got.States = s.network.States()
 	}
+	s.network.Close()
 	got.Faults = append(got.Faults, s.network.Failures()...)
 	return got
 }
@@ -236,19 +285,38 @@ func traceLine(e probe.TraceEvent) string {
 type seededRand struct {
 	mu     sync.Mutex
 	source *rand.ChaCha8
+	given  [][]byte // the first bytes that were read since the last seed
+	left   int      // number of further bytes to keep in given
 }
 
 var _ io.Reader = (*seededRand)(nil)
 
+// maxGiven is the number of random bytes of an attempt that a recording looks for in messages.
+const maxGiven = 64 << 10
+
 func (s *seededRand) seed(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.source = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)})
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], n)
+	s.source, s.given, s.left = rand.NewChaCha8(key), nil, maxGiven
 }
 
 // Read implements [io.Reader].
 func (s *seededRand) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.source.Read(p)
+	n, err := s.source.Read(p)
+	if n <= s.left {
+		s.given = append(s.given, bytes.Clone(p[:n]))
+		s.left -= n + 1 // empty reads are bounded too
+	}
+	return n, err
+}
+
+// read returns the first bytes that were read since the last seed.
+func (s *seededRand) read() [][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.given)
 }

@@ -78,7 +78,7 @@ func (h *hunter) count(ran, total int) {
 type hunter struct {
 	guestRun
 	editor    *testfile.Editor
-	sandboxes map[string]*sandbox // by grants
+	sandboxes map[string]*sandbox // by sandboxKey
 	found     map[string]finding  // by key: one of each cause
 
 	position int                                      // at which findings are placed in a file

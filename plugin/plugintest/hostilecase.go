@@ -42,7 +42,7 @@ func (h *hunter) subject(ctx context.Context, index int) (*subject, error) {
 	if s.item, err = h.editor.Item(index); err != nil {
 		return nil, err
 	}
-	if yamlpos.Field(s.item, "host") == nil {
+	if yamlpos.Field(s.item, "host") == nil || s.c.HasCommands() { // the peers of a command run in real time
 		return nil, nil
 	}
 	if s.base, err = s.run(ctx, s.c, index); err != nil {
@@ -57,14 +57,14 @@ func (h *hunter) subject(ctx context.Context, index int) (*subject, error) {
 
 // run makes an attempt at a variant of a case.
 func (h *hunter) run(ctx context.Context, c *Case, index int) (*attempted, error) {
-	grants := fmt.Sprint(c.Grants)
-	box := h.sandboxes[grants]
+	key := sandboxKey(c)
+	box := h.sandboxes[key]
 	if box == nil {
 		var err error
-		if box, err = h.load(ctx, h.plain(h.manifest.Isolation), h.manifest, c.Grants...); err != nil {
+		if box, err = h.loadSeeded(ctx, h.plain(h.manifest.Isolation), h.manifest, seedOf(c, -1), c.Grants...); err != nil {
 			return nil, err
 		}
-		h.sandboxes[grants] = box
+		h.sandboxes[key] = box
 	}
 	before := box.handler.Stats().Fuel
 	got := box.attempt(ctx, c, index)

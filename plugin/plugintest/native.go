@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,13 +59,13 @@ func (n *Native) LookupIP(ctx context.Context, host string) ([]netip.Addr, error
 	return n.net.LookupIP(ctx, host)
 }
 
-// DialContext connects to a peer of the case. network is "tcp", "udp" or "unix". Start TLS with
+// DialContext connects to a peer of the case. network is "tcp", "udp" or "unix", or "tcp4" and the like. Start TLS with
 // [Native.Handshake].
 func (n *Native) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	if network == "unix" {
 		return n.net.DialContext(ctx, network, addr)
 	}
-	network = strings.TrimRight(network, "46")
+	network, family := strings.TrimRight(network, "46"), network
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s %s: %w", network, addr, err)
@@ -72,6 +73,12 @@ func (n *Native) DialContext(ctx context.Context, network, addr string) (net.Con
 	addrs, err := n.LookupIP(ctx, host)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s %s: %w", network, addr, err)
+	}
+	if family != network {
+		addrs = slices.DeleteFunc(slices.Clone(addrs), func(ip netip.Addr) bool { return ip.Is4() != strings.HasSuffix(family, "4") })
+	}
+	if len(addrs) == 0 {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: &net.AddrError{Err: "no suitable address", Addr: host}}
 	}
 	var conn net.Conn
 	for i, addr := range addrs {

@@ -3,6 +3,7 @@ package plugintest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/ownership"
+	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/internal/statefile"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
@@ -28,12 +30,11 @@ type passed struct {
 
 // passedDoc is the contents of a file in [Config.PassedDir].
 type passedDoc struct {
-	Version int               `json:"version"`
-	Plugin  string            `json:"plugin"`
-	Passed  map[string]string `json:"passed"`
+	Plugin string            `json:"plugin"`
+	Passed map[string]string `json:"passed"`
 }
 
-const passedVersion = 1
+const maxPassedFile = 4 << 20 // bytes
 
 // openPassed reads the checks that passed before. A file that cannot be read has none.
 func openPassed(cfg *Config, f *File, module []byte) *passed {
@@ -44,8 +45,9 @@ func openPassed(cfg *Config, f *File, module []byte) *passed {
 	}
 	p.path = filepath.Join(cfg.PassedDir, digest(path)+".json")
 	p.plugin = digest(module, cfg.Version, program(), cfg.Interpreter, cfg.Checks, cfg.Strict)
+	data, err := statefile.Read(p.path, maxPassedFile)
 	var doc passedDoc
-	if statefile.Read(p.path, passedVersion, &doc) == nil && doc.Plugin == p.plugin && !cfg.Again {
+	if err == nil && json.Unmarshal(data, &doc) == nil && doc.Plugin == p.plugin && !cfg.Again {
 		p.before = doc.Passed
 	}
 	return p
@@ -104,7 +106,11 @@ func (p *passed) write(all bool) error {
 		return err
 	}
 	removeOld(dir)
-	return statefile.Write(p.path, passedDoc{passedVersion, p.plugin, p.now})
+	data, err := json.Marshal(passedDoc{p.plugin, p.now})
+	if err != nil {
+		return err
+	}
+	return regular.ReplaceBytes(p.path, 0o600, data)
 }
 
 // removeOld removes files that nothing has used for a long time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"net/http/httptrace"
 	"net/netip"
@@ -25,13 +26,16 @@ type Recorder struct {
 	mu      sync.Mutex
 	now     func() time.Time
 	servers []string // DNS servers for look-ups that name none
+	seed    uint64   // of the guest's random bytes
+	random  seededRand
 
 	// The current attempt.
-	budget *capture.Budget
-	conns  []*capture.Conn
-	echoes []capture.Echo
-	names  map[string][]netip.Addr
-	begun  []chan struct{} // dials, handshakes and look-ups; each is closed when it ends
+	begunAt time.Time // zero: Begin was not called
+	budget  *capture.Budget
+	conns   []*capture.Conn
+	echoes  []capture.Echo
+	names   map[string][]netip.Addr
+	begun   []chan struct{} // dials, handshakes and look-ups; each is closed when it ends
 
 	// The last attempt.
 	taken   *Case
@@ -41,13 +45,15 @@ type Recorder struct {
 
 // NewRecorder returns an empty recorder.
 func NewRecorder() *Recorder {
-	r := &Recorder{now: time.Now}
+	r := &Recorder{now: time.Now, seed: rand.Uint64()}
+	r.random.seed(r.seed)
 	r.forget()
 	return r
 }
 
 func (r *Recorder) forget() {
 	r.budget, r.conns, r.echoes, r.begun, r.names = capture.NewBudget(), nil, nil, nil, make(map[string][]netip.Addr)
+	r.begunAt = time.Time{}
 }
 
 // begin records the start of an operation. The caller must call ended at its end.
@@ -79,8 +85,17 @@ func (r *Recorder) settle() {
 	}
 }
 
-// Wrap changes cfg so that r records the dials, handshakes, look-ups and echo requests of the host.
-// r does not record requests that cfg.RoundTrip answers without a dial.
+// Begin starts an attempt. The guest gets random bytes from the start of a seed. The session has this seed
+// and the present time, so that a guest in a replay generates the same bytes. Without Begin it has neither.
+func (r *Recorder) Begin() {
+	r.random.seed(r.seed)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begunAt = r.now().UTC()
+}
+
+// Wrap changes cfg so that r records the dials, handshakes, look-ups and echo requests of the host, and
+// gives guests their random bytes: see [Recorder.Begin]. r does not record requests that cfg.RoundTrip answers without a dial.
 func (r *Recorder) Wrap(cfg *wasm.Config) {
 	if cfg.Clock != nil {
 		r.now = cfg.Clock.Now
@@ -102,6 +117,7 @@ func (r *Recorder) Wrap(cfg *wasm.Config) {
 	if cfg.Echo == nil {
 		cfg.Echo = wasm.Echo
 	}
+	cfg.Rand = &r.random
 	r.servers = cfg.DNSServers
 	cfg.Echo = r.replies(cfg.Echo)
 	cfg.DialContext = r.dials(cfg.DialContext)
@@ -175,7 +191,11 @@ func (r *Recorder) Note(req probe.Request, config []byte, grants []plugin.Grant,
 	for _, c := range r.conns {
 		conns = append(conns, c.Summary())
 	}
-	c := testfile.Recorded(req, config, grants, capture.Attempt{Names: r.names, DNSServers: r.servers, Echoes: r.echoes}, conns)
+	seen := capture.Attempt{Names: r.names, DNSServers: r.servers, Echoes: r.echoes}
+	if !r.begunAt.IsZero() {
+		seen.Seed, seen.Time, seen.Random = new(r.seed), r.begunAt, r.random.read()
+	}
+	c := testfile.Recorded(req, config, grants, seen, conns)
 	r.forget()
 	r.mu.Unlock()
 	c.Want.Result = answer.Result()

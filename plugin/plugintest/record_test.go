@@ -29,6 +29,7 @@ import (
 
 // attempt describes an attempt for [record].
 type attempt struct {
+	module string // "": guest
 	cfg    wasm.Config
 	target probe.Target
 	config string
@@ -44,11 +45,12 @@ func record(t *testing.T, a attempt) (path string, out probe.Outcome) {
 	a.cfg.CacheDir = cache
 	rec := plugintest.NewRecorder()
 	rec.Wrap(&a.cfg)
-	module, err := os.ReadFile(guest)
+	a.module = cmp.Or(a.module, guest)
+	module, err := os.ReadFile(a.module)
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := plugin.ReadModule(guest, module)
+	manifest, err := plugin.ReadModule(a.module, module)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +74,7 @@ func record(t *testing.T, a attempt) (path string, out probe.Outcome) {
 	req := probe.Request{Target: a.target, Spec: probe.Spec{Timeout: cmp.Or(a.timeout, 2*time.Minute)}, Redact: a.redact, PodIP: "127.0.0.1", Pod: &probe.Pod{Name: "web", Labels: map[string]string{"a": "b"}}}
 	ctx, cancel := context.WithTimeout(t.Context(), req.Spec.Timeout)
 	defer cancel()
+	rec.Begin()
 	out, err = handler.Probe(ctx, req)
 	rec.Note(req, []byte(a.config), grants, out, err)
 	if err != nil {
@@ -144,6 +147,20 @@ func contents(t *testing.T, path string, wants ...string) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+}
+
+// TestReplayTakesRecordedTextLiterally records bytes that would be expressions in a script.
+func TestReplayTakesRecordedTextLiterally(t *testing.T) {
+	t.Parallel()
+	target := serve(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 100))
+		fmt.Fprint(c, "${answer} $${}\n")
+	})
+	path, out := record(t, attempt{target: target, config: `{"say":"${ask}\n"}`})
+	if out.Output != "${answer} $${}\n" {
+		t.Fatalf("recorded %q", out.Output)
+	}
+	replay(t, path, out)
 }
 
 func TestReplayMatchesConnections(t *testing.T) {

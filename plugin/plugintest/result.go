@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/perfdata"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
 )
@@ -19,7 +20,7 @@ type Result struct {
 	LeftOut  string        // reason for which it did not run
 	Failures []string      // empty if it passed
 	Cases    []string      // items of cases, in YAML, that reproduce the failures of a conformance check
-	Note     string        // remark of a conformance check, such as its number of calls
+	Note     string        // remark, such as the number of calls of a conformance check
 	Diff     string        // diff of the wanted and the actual answer
 	Trace    []string      // trace of the guest, if the case failed
 	Peers    []string      // states of the peers at the end, if the case failed and hung
@@ -40,6 +41,11 @@ func (r *Result) compare(c *Case, got *testfile.Answer) {
 		r.Failures = append(r.Failures, "the answer differs from the wanted one")
 	}
 	r.Failures = append(r.Failures, got.Faults...)
+	for _, line := range got.Trace {
+		if _, text, found := strings.Cut(line, " "+perfdata.Ignored); found {
+			r.Note = perfdata.Ignored + text
+		}
+	}
 	if !r.OK() {
 		r.Trace, r.Peers = got.Trace, got.States
 	}

@@ -25,6 +25,9 @@ import (
 var guest, cache, scratch string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == fakePeer {
+		os.Exit(playPeer(os.Args[2]))
+	}
 	if os.Getenv(precompiling) != "" {
 		if err := fillCache(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -209,6 +212,27 @@ func TestRandomBytesDependOnPositionInFile(t *testing.T) {
 	again := run(t, f, plugintest.Config{CasesOnly: true, Run: regexp.MustCompile("b")}).Results[0]
 	if first.OK() || first.Diff != again.Diff {
 		t.Errorf("case b differs between runs, or depends on case a:\n%s\n%s", first.Diff, again.Diff)
+	}
+}
+
+// The clock of a case with a time starts there, and those of the cases behind it do not.
+func TestSeedAndTimeFixACase(t *testing.T) {
+	t.Parallel()
+	f := load(t, `
+- {name: a, seed: 2, request: {config: {do: random}}, want: {result: success, message: a number}}
+- {name: b, request: {config: {do: random}}, want: {result: success, message: a number}}
+- {name: a again, seed: 2, request: {config: {do: random}}, want: {result: success, message: a number}}
+- {name: c, timeout: 2h, time: 2026-01-31T12:00:00Z, request: {config: {do: sleep, for: 1m}}, want: {result: success, message: "slept until 2026-01-31T12:01:00Z"}}
+- {name: d, timeout: 2h, request: {config: {do: sleep, for: 1m}}, want: {result: success, message: "slept until 2024-01-06T00:01:00Z"}}
+`)
+	results := run(t, f, plugintest.Config{CasesOnly: true}).Results
+	if results[0].Diff == results[1].Diff || results[0].Diff != results[2].Diff {
+		t.Errorf("one seed gives other bytes, or another seed the same:\n%s%s%s", results[0].Diff, results[1].Diff, results[2].Diff)
+	}
+	for _, r := range results[3:] {
+		if !r.OK() {
+			t.Errorf("%s: %s", r.Name, r.Diff)
+		}
 	}
 }
 

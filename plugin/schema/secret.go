@@ -14,8 +14,9 @@ import (
 
 // SecretsOf returns the strings and numbers of config that the schema marks as secret. config is a JSON
 // object that [Schema.Apply] accepts. A schema marks its values, and everything in them, with writeOnly:
-// true or format: password. A value that equals the default of its schema is not secret, since the schema
-// shows it. If a branch of a oneOf marks a value, it is secret even if it does not match this branch.
+// true or format: password; propertyNames marks names. A value that equals the default of its schema is
+// not secret, since the schema shows it. A number has its usual spellings. If a branch of a oneOf marks a
+// value, it is secret even if it does not match this branch.
 func (s *Schema) SecretsOf(config []byte) (values []string) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config))
 	if err != nil || len(s.secret) == 0 {
@@ -33,10 +34,14 @@ func (s *Schema) SecretsOf(config []byte) (values []string) {
 			}
 		case json.Number:
 			if secret && !slices.ContainsFunc(by, isDefault) {
-				values = append(values, v.String())
+				values = append(values, spellings(v)...)
 			}
 		case map[string]any:
+			names := s.marks(inPlace(ofNames(by)))
 			for _, name := range slices.Sorted(maps.Keys(v)) {
+				if names {
+					values = append(values, name)
+				}
 				walk(v[name], ofProperty(by, name), secret)
 			}
 		case []any:
@@ -47,6 +52,19 @@ func (s *Schema) SecretsOf(config []byte) (values []string) {
 	}
 	walk(doc, []*jsonschema.Schema{s.compiled}, false)
 	return values
+}
+
+// spellings returns the usual spellings of a number: as it is, and as programs print it.
+func spellings(n json.Number) []string {
+	all := []string{n.String()}
+	if f, err := n.Float64(); err == nil {
+		for _, format := range []byte("fg") {
+			if text := strconv.FormatFloat(f, format, -1, 64); !slices.Contains(all, text) && strings.Trim(text, "-0.e+") != "" {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
 }
 
 // IsSecret reports whether the schema marks the property at a path such as "auth.token" as secret; see
@@ -131,6 +149,14 @@ func inPlace(schemas []*jsonschema.Schema) (all []*jsonschema.Schema) {
 		}
 	}
 	add(schemas...)
+	return all
+}
+
+// ofNames returns the schemas for the names of the properties of an object that matches schemas.
+func ofNames(by []*jsonschema.Schema) (all []*jsonschema.Schema) {
+	for _, s := range by {
+		all = append(all, s.PropertyNames) // inPlace drops nil
+	}
 	return all
 }
 

@@ -16,7 +16,7 @@ func TestSecretsOf(t *testing.T) {
 		{`{"properties":{"a":{"writeOnly":true},"b":{"format":"password"},"c":{"format":"uri","writeOnly":false},"d":true}}`,
 			`{"a":"1","b":"2","c":"3","d":"4","e":"5"}`, []string{"1", "2"}},
 		{`{"properties":{"a":{"properties":{"b":{"writeOnly":true},"c":{}}}}}`, `{"a":{"b":"1","c":"2"},"b":"3"}`, []string{"1"}},
-		{`{"properties":{"a":{"writeOnly":true}}}`, `{"a":{"b":["1",{"c":2.50,"d":null,"e":true}]}}`, []string{"1", "2.50"}},
+		{`{"properties":{"a":{"writeOnly":true}}}`, `{"a":{"b":["1",{"c":2.50,"d":null,"e":true}]}}`, []string{"1", "2.50", "2.5"}},
 		{`{"writeOnly":true}`, `{"a":"1"}`, []string{"1"}},
 		{`{"patternProperties":{"^x-":{"writeOnly":true}},"properties":{"x-open":{}}}`, `{"x-a":"1","x-open":"2","y":"3"}`, []string{"1", "2"}},
 		{`{"properties":{"a":{}},"additionalProperties":{"writeOnly":true}}`, `{"a":"1","b":"2"}`, []string{"2"}},
@@ -36,6 +36,12 @@ func TestSecretsOf(t *testing.T) {
 		{`{"properties":{"a":{"not":{"format":"password","minLength":9}}}}`, `{"a":"1"}`, nil},
 		{`{"properties":{"a":{"writeOnly":true,"default":"public"},"b":{"writeOnly":true,"default":5}}}`, `{"a":"public","b":5}`, nil},
 		{`{"properties":{"a":{"writeOnly":true,"default":"public"}}}`, `{"a":"1"}`, []string{"1"}},
+		{`{"properties":{"a":{"default":{"b":"1"},"properties":{"b":{"writeOnly":true}}}}}`, `{}`, []string{"1"}},
+		{`{"properties":{"a":{"propertyNames":{"format":"password"}}}}`, `{"a":{"1":"open","2":{"3":"open"}}}`, []string{"1", "2"}},
+		{`{"properties":{"a":{"allOf":[{"propertyNames":{"anyOf":[{"writeOnly":true}]}}]}}}`, `{"a":{"1":"open"}}`, []string{"1"}},
+		{`{"properties":{"a":{"writeOnly":true}}}`, `{"a":1e7}`, []string{"1e7", "10000000", "1e+07"}},
+		{`{"properties":{"a":{"writeOnly":true}}}`, `{"a":123456789}`, []string{"123456789", "1.23456789e+08"}},
+		{`{"properties":{"a":{"writeOnly":true}}}`, `{"a":0}`, []string{"0"}},
 		{`{"properties":{"a":{"const":{"writeOnly":true}},"b":{"default":{"format":"password"}}}}`, `{"a":{"writeOnly":true},"b":{"c":"1"}}`, nil},
 	} {
 		s := newSchema(t, row.schema)

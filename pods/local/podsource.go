@@ -89,6 +89,13 @@ func (s *PodSource) ForAgent() pods.Source {
 	return source
 }
 
+// Desired returns the pods that were last read without an error.
+func (s *PodSource) Desired() []*declared.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.desired)
+}
+
 // Start runs the pods that NewPodSource has read, and applies manifests that change until ctx
 // ends or Stop is called. It returns at once.
 func (s *PodSource) Start(ctx context.Context, m *manager.Manager) {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/internal/pace"
-	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/statefile"
 	"github.com/daeace23/prober/pods"
 )
 
@@ -252,7 +252,7 @@ func (s *saver) load() (map[types.UID]savedPod, error) {
 		}
 		saved, err := readState(file)
 		if err != nil {
-			s.log.Warn("saved state ignored", "file", file, "err", err)
+			statefile.Keep(s.log, "the state of a pod of an earlier agent cannot be read: it begins again", file, err)
 			continue
 		}
 		all[saved.UID] = saved
@@ -273,12 +273,7 @@ func (s *saver) file(uid types.UID) string {
 }
 
 func readState(file string) (saved savedPod, err error) {
-	f, err := ownership.OpenFile(file, os.O_RDONLY, 0)
-	if err != nil {
-		return saved, err
-	}
-	defer f.Close()
-	text, err := regular.ReadAll(f, file, maxState)
+	text, err := statefile.Read(file, maxState)
 	if err != nil {
 		return saved, err
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/pods"
@@ -21,8 +22,8 @@ import (
 )
 
 const (
-	// GroupLabel is the label of a target's pod with the name of its group.
-	GroupLabel = "prober.dev/target-group"
+	// GroupLabel is [config.GroupLabel].
+	GroupLabel = config.GroupLabel
 	// AddressAnnotation has the listed or relabelled address of a target.
 	AddressAnnotation = "prober.dev/target-address"
 	// LabelsAnnotation has the labels of a target that are not valid for a pod, as a JSON object.

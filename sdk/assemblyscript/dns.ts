@@ -12,10 +12,16 @@ export class DnsRecord {
 export class DnsAnswer {
   /** "NOERROR", "NXDOMAIN", "SERVFAIL", …. */
   readonly rcode: string;
+  /** The address that answered. */
+  readonly server: string;
+  /** How long the lookup took. */
+  readonly seconds: f64;
   readonly records: DnsRecord[] = [];
 
   constructor(readonly json: string) {
     this.rcode = field(json, "rcode");
+    this.server = field(json, "server");
+    this.seconds = F64.parseFloat(field(json, "seconds"));
     const answers = items(json, "answers");
     for (let i = 0; i < answers.length; i++) {
       const r = answers[i];

@@ -90,16 +90,25 @@ export declare function icmpRead(handle: i32, buf: usize, cap: i32): i32;
 // @ts-ignore: decorator
 @external("wasi_snapshot_preview1", "clock_time_get")
 export declare function clockTimeGet(clock: i32, precision: i64, to: usize): i32;
+// @ts-ignore: decorator
+@external("wasi_snapshot_preview1", "random_get")
+export declare function randomGet(buf: usize, len: i32): i32;
 
 /** The error numbers of WASI preview 1. Host calls return their negatives. */
 export enum Errno {
   EACCES = 2,
   EAGAIN = 6,
+  EBADF = 8,
   ECONNREFUSED = 14,
   ECONNRESET = 15,
   EDQUOT = 19,
+  EFAULT = 21,
+  EHOSTUNREACH = 23,
   EINVAL = 28,
+  EIO = 29,
+  EMFILE = 33,
   EMSGSIZE = 35,
+  ENETUNREACH = 40,
   ENOENT = 44,
   ENOTSUP = 58,
   EPERM = 63,
@@ -153,5 +162,9 @@ export class Buffer {
 
   text(n: i32): string {
     return String.UTF8.decodeUnsafe(this.p, n);
+  }
+
+  bytes(n: i32): ArrayBuffer {
+    return this.data.slice(0, n);
   }
 }

@@ -39,18 +39,29 @@ export class EchoRequest {
 export class EchoReply {
   readonly local: string;
   readonly remote: string;
+  /** The bytes after the ICMP header. */
+  readonly payload: i32;
   /** The remaining hop limit of the reply; 0 if it is unknown. */
   readonly hopLimit: i32;
-  /** Seconds from the request to the reply. */
+  /** Seconds: of the name look-up, of opening a socket, and from the request to the reply. */
+  readonly dns: f64;
+  readonly setup: f64;
   readonly rtt: f64;
 
   constructor(readonly json: string) {
     this.local = field(json, "local");
     this.remote = field(json, "remote");
-    const hops = field(json, "hopLimit");
-    this.hopLimit = hops == "" ? 0 : I32.parseInt(hops);
+    this.payload = number(json, "payload");
+    this.hopLimit = number(json, "hopLimit");
+    this.dns = F64.parseFloat(field(json, "timings.dns"));
+    this.setup = F64.parseFloat(field(json, "timings.setup"));
     this.rtt = F64.parseFloat(field(json, "timings.rtt"));
   }
+}
+
+function number(doc: string, path: string): i32 {
+  const value = field(doc, path);
+  return value == "" ? 0 : I32.parseInt(value);
 }
 
 function field(doc: string, path: string): string {

@@ -12,15 +12,16 @@
 // negative number, and lastError returns the message.
 
 import * as host from "./host";
-import { lookup } from "./json";
+import { items, lookup, quote } from "./json";
 
 export { Errno } from "./host";
-export { Conn, dial, dialURL, poll } from "./net";
+export { Conn, dial, DialOptions, dialURL, dialWith, poll, TlsOptions } from "./net";
 export { get, HttpRequest, HttpResponse } from "./http";
 export { DnsAnswer, DnsRecord, resolve } from "./dns";
 export { EchoReply, EchoRequest } from "./icmp";
-export { kvDelete, kvGet, kvSet } from "./kv";
+export { kvDelete, kvGet, kvGetBytes, kvSet, kvSetBytes } from "./kv";
 export { items, lookup, lookupRaw, quote } from "./json";
+export { basicTime, parseTime, rfc3339 } from "./time";
 
 /** The result of a probe. Functions such as success return it. */
 export enum Result {
@@ -68,6 +69,45 @@ export function metric(name: string, unit: string, value: f64): bool {
   return host.metric(n.p, n.n, u.p, u.n, value) >= 0;
 }
 
+/** A result with more than a message: labels of metrics, details and a reason. send returns it. */
+export class Outcome {
+  /** An object for programs, as JSON, or "". */
+  details: string = "";
+  /** The reason of a failure, such as "http_status", or "". docs/abi.md has the list. */
+  reason: string = "";
+  private metrics: string = "";
+
+  constructor(readonly result: Result, readonly message: string) {}
+
+  /** Adds a metric with a label; without one, label is "". A value that is not finite is left out. */
+  metric(name: string, unit: string, value: f64, label: string = "", text: string = ""): this {
+    if (!isFinite(value)) return this;
+    const labels = label == "" ? "" : ',"labels":{' + quote(label) + ":" + quote(text) + "}";
+    this.metrics += (this.metrics == "" ? "" : ",") + '{"name":' + quote(name) + ',"unit":' + quote(unit) +
+      ',"value":' + value.toString() + labels + "}";
+    return this;
+  }
+
+  /** The result as the host reads it. */
+  get json(): string {
+    let doc = '{"message":' + quote(this.message) + ',"metrics":[' + this.metrics + "]";
+    if (this.details != "") doc += ',"details":' + this.details;
+    if (this.reason != "") doc += ',"reason":' + quote(this.reason);
+    return doc + "}";
+  }
+
+  /** Passes the result to the host, and returns it, or Error if the host refuses it. */
+  send(): Result {
+    return resultJSON(this.json) ? this.result : error(lastError());
+  }
+}
+
+/** Sets the message of an attempt that reaches its deadline, such as what the probe waits for. A result replaces it. */
+export function progress(text: string): void {
+  const b = new host.Bytes(text);
+  host.message(b.p, b.n);
+}
+
 /** Sets the whole result as JSON, with labels of metrics and details. */
 export function resultJSON(doc: string): bool {
   const b = new host.Bytes(doc);
@@ -95,9 +135,25 @@ export function deadline(): i64 {
 
 /** Returns the seconds since 1970. The host does not have Date.now. */
 export function now(): f64 {
+  return clock(0);
+}
+
+/** Returns the seconds of a monotonic clock. Use it to measure durations. */
+export function ticks(): f64 {
+  return clock(1);
+}
+
+function clock(id: i32): f64 {
   const ns = new ArrayBuffer(8);
-  host.clockTimeGet(0, 1, changetype<usize>(ns));
+  host.clockTimeGet(id, 1, changetype<usize>(ns));
   return <f64>load<i64>(changetype<usize>(ns)) / 1e9;
+}
+
+/** Returns n random bytes. The host does not have Math.random. */
+export function random(n: i32): ArrayBuffer {
+  const bytes = new ArrayBuffer(n);
+  host.randomGet(changetype<usize>(bytes), n);
+  return bytes;
 }
 
 /** Returns the message of the last host call that failed. */
@@ -143,6 +199,22 @@ export class Request {
     return this.number("probe.timeoutMs");
   }
 
+  get periodMs(): i64 {
+    return this.number("probe.periodMs");
+  }
+
+  /** The path of the target's unix socket, "" if there is none. */
+  get unix(): string {
+    return this.text("target.unix");
+  }
+
+  /** Reports whether the plugin has a capability, such as "kv". Ask it before using one that is optional in the
+   * manifest. */
+  has(feature: string): bool {
+    const features = items(this.json, "host.features");
+    return features.includes(quote(feature));
+  }
+
   /** The host of the target, a name or an address. */
   get host(): string {
     return this.text("target.host");
@@ -179,6 +251,19 @@ export function configNumber(path: string, fallback: f64): f64 {
 export function configBool(path: string, fallback: bool): bool {
   const text = configText(path);
   return text === null ? fallback : text == "true";
+}
+
+/** Returns the list of strings at path; empty without one. */
+export function configStrings(path: string): string[] {
+  const list: string[] = [];
+  const text = configText(path);
+  if (text === null) return list;
+  const values = items('{"x":' + text + "}", "x");
+  for (let i = 0; i < values.length; i++) {
+    const value = lookup('{"x":' + values[i] + "}", "x");
+    list.push(value === null ? "" : value);
+  }
+  return list;
 }
 
 /** Returns the milliseconds of the duration at path, a string such as "1m30s"; NaN for another

@@ -2,6 +2,70 @@
 // requests the capability "net".
 
 import * as host from "./host";
+import { quote } from "./json";
+
+/** Options of TLS: of Conn.startTLS, of DialOptions and of an HttpRequest, which take their json. */
+export class TlsOptions {
+  /** Sent, and checked in the certificate; by default the dialed host. */
+  serverName: string = "";
+  /** The protocols to offer; must be empty in an HttpRequest. */
+  alpn: string[] = [];
+  /** Accept any certificate. */
+  insecure: bool = false;
+  /** Root certificates in PEM, instead of the system's. */
+  ca: string = "";
+  /** The name of credentials in prober.yaml, such as a client certificate, which the operator must allow. */
+  credentials: string = "";
+  /** "TLS10", "TLS11", "TLS12" or "TLS13". */
+  minVersion: string = "";
+  maxVersion: string = "";
+
+  /** The options as JSON. */
+  get json(): string {
+    const set: string[] = [];
+    const names = ["serverName", "ca", "credentials", "minVersion", "maxVersion"];
+    const values = [this.serverName, this.ca, this.credentials, this.minVersion, this.maxVersion];
+    for (let i = 0; i < names.length; i++) {
+      if (values[i] != "") set.push(quote(names[i]) + ":" + quote(values[i]));
+    }
+    if (this.insecure) set.push('"verify":"none"');
+    const protocols: string[] = [];
+    for (let i = 0; i < this.alpn.length; i++) protocols.push(quote(this.alpn[i]));
+    if (protocols.length > 0) set.push('"alpn":[' + protocols.join(",") + "]");
+    return "{" + set.join(",") + "}";
+  }
+}
+
+/** Options of a dial. */
+export class DialOptions {
+  /** "4", "6", "4,6" or "6,4"; "" is any address. */
+  ipFamily: string = "";
+  /** The source address, one of the host's addresses. */
+  sourceAddress: string = "";
+  /** For "tls://". Its ca is not used: call startTLS for that. */
+  tls: TlsOptions = new TlsOptions();
+
+  /** Returns a URL with the options in its query. */
+  addTo(url: string): string {
+    const t = this.tls;
+    const names = ["ipFamily", "sourceAddress", "serverName", "verify", "credentials", "minVersion", "maxVersion"];
+    const values = [this.ipFamily, this.sourceAddress, t.serverName, t.insecure ? "none" : "", t.credentials, t.minVersion, t.maxVersion];
+    for (let i = 0; i < t.alpn.length; i++) {
+      names.push("alpn");
+      values.push(t.alpn[i]);
+    }
+    let query = "";
+    for (let i = 0; i < names.length; i++) {
+      if (values[i] != "") query += (query == "" ? "?" : "&") + names[i] + "=" + encodeURIComponent(values[i]);
+    }
+    return url + query;
+  }
+}
+
+/** Connects to a URL as dialURL does, with options. The target is "tcp://" or "tls://". */
+export function dialWith(url: string, options: DialOptions, timeoutMs: i32 = host.UNTIL_DEADLINE): Conn | null {
+  return dialURL(options.addTo(url), timeoutMs);
+}
 
 /** Connects to the target; returns null if that fails. */
 export function dial(): Conn | null {
@@ -103,8 +167,8 @@ export class Conn {
     return this.rest.substring(this.at);
   }
 
-  /** Starts TLS, by the host. options are JSON such as {"serverName":"db","verify":"none"}, or
-   * "". Returns false if that fails. */
+  /** Starts TLS, by the host. options are the json of TlsOptions, JSON such as
+   * {"serverName":"db","verify":"none"}, or "". Returns false if that fails. */
   startTLS(options: string = ""): bool {
     const b = new host.Bytes(options);
     return host.netStarttls(this.handle, b.p, b.n) >= 0;

@@ -331,6 +331,15 @@ PROBER_FUNC int prober_metric(const char *name, const char *unit, double value) 
    and details. */
 PROBER_FUNC int prober_result_json(const char *doc, size_t n) { return prober_v1_result_write(doc, (uint32_t)n); }
 
+/* prober_progress sets the message of an attempt that reaches its deadline, such as what the probe
+   waits for. A result replaces it. */
+PROBER_FUNC PROBER_FORMAT(1, 2) void prober_progress(const char *f, ...) {
+	va_list args;
+	va_start(args, f);
+	(void)prober_say(PROBER_SUCCESS, f, args);
+	va_end(args);
+}
+
 /* prober_log writes a line to the log of the host. */
 PROBER_FUNC PROBER_FORMAT(2, 3) void prober_log(prober_level level, const char *f, ...) {
 	if (!prober_v1_log_enabled(level)) return;
@@ -356,6 +365,80 @@ PROBER_FUNC uint64_t prober_ticks_ns(void) {
 	uint64_t ns = 0;
 	prober_wasi_clock_time_get(1, 1, &ns);
 	return ns;
+}
+
+/* prober_days returns the days from 1970 to a date of the Gregorian calendar. */
+PROBER_FUNC int64_t prober_days(int64_t year, int month, int day) {
+	if (month <= 2) year--;
+	int64_t era = (year >= 0 ? year : year - 399) / 400, of_era = year - era * 400;
+	int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+/* prober_utc is a time in UTC. */
+typedef struct {
+	int year, month, day, hour, minute, second;
+} prober_utc;
+
+/* prober_utc_of returns a time from seconds since 1970, in years up to 9999. */
+PROBER_FUNC prober_utc prober_utc_of(int64_t seconds) {
+	int64_t day = (seconds >= 0 ? seconds : seconds - 86399) / 86400, left = seconds - day * 86400;
+	day += 719468; /* the calendar begins in March of the year 0, and has eras of 400 years */
+	int64_t era = (day >= 0 ? day : day - 146096) / 146097, of_era = day - era * 146097;
+	int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+	int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+	int march = (int)((5 * of_year + 2) / 153), month = march < 10 ? march + 3 : march - 9;
+	return (prober_utc){(int)(era * 400 + year) + (month <= 2), month, (int)of_year - (153 * march + 2) / 5 + 1,
+	                    (int)(left / 3600), (int)(left / 60 % 60), (int)(left % 60)};
+}
+
+/* prober_rfc3339 writes a time, seconds since 1970, as "2006-01-02T15:04:05Z", with a 0 at the end. 21
+   bytes suffice. It returns the length without the 0. */
+PROBER_FUNC size_t prober_rfc3339(int64_t seconds, char *buf, size_t cap) {
+	prober_utc t = prober_utc_of(seconds);
+	return prober_format(buf, cap, "%04d-%02d-%02dT%02d:%02d:%02dZ", t.year, t.month, t.day, t.hour, t.minute, t.second);
+}
+
+/* prober_basic_time writes a time as "20060102T150405Z", as in signatures of requests. */
+PROBER_FUNC size_t prober_basic_time(int64_t seconds, char *buf, size_t cap) {
+	prober_utc t = prober_utc_of(seconds);
+	return prober_format(buf, cap, "%04d%02d%02dT%02d%02d%02dZ", t.year, t.month, t.day, t.hour, t.minute, t.second);
+}
+
+/* prober_two returns the number of the two digits at s, or -100000. */
+PROBER_FUNC int prober_two(const char *s) {
+	bool digits = s[0] >= '0' && s[0] <= '9' && s[1] >= '0' && s[1] <= '9';
+	return digits ? (s[0] - '0') * 10 + s[1] - '0' : -100000;
+}
+
+/* prober_zone parses n bytes as the zone of a time, "Z" or "+02:00", and sets its seconds. */
+PROBER_FUNC bool prober_zone(const char *s, size_t n, int *seconds) {
+	*seconds = 0;
+	if (n == 1) return *s == 'Z' || *s == 'z';
+	if (n != 6 || (*s != '+' && *s != '-') || s[3] != ':') return false;
+	*seconds = (prober_two(s + 1) * 60 + prober_two(s + 4)) * (*s == '-' ? -60 : 60);
+	return prober_two(s + 1) >= 0 && prober_two(s + 4) >= 0;
+}
+
+/* prober_parse_time parses n bytes as RFC 3339, such as "2006-01-02T15:04:05.5+02:00", without the
+   fraction of a second. It sets the seconds since 1970, or returns false. */
+PROBER_FUNC bool prober_parse_time(const char *s, size_t n, int64_t *seconds) {
+	static const char marks[] = "dddd-dd-ddTdd:dd:dd";
+	int zone;
+	if (n < sizeof marks) return false;
+	for (size_t i = 0; marks[i]; i++)
+		if (marks[i] == 'd' ? s[i] < '0' || s[i] > '9' : s[i] != marks[i] && !(i == 10 && s[i] == 't')) return false;
+	int year = prober_two(s) * 100 + prober_two(s + 2), month = prober_two(s + 5), day = prober_two(s + 8);
+	int hour = prober_two(s + 11), minute = prober_two(s + 14), second = prober_two(s + 17);
+	size_t at = sizeof marks - 1, from = at;
+	if (s[at] == '.')
+		for (at++; at < n && s[at] >= '0' && s[at] <= '9';) at++;
+	if (at == from + 1 || at >= n || !prober_zone(s + at, n - at, &zone)) return false;
+	if (month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || second > 60) return false;
+	int64_t days = prober_days(year, month, day);
+	if (days >= prober_days(month < 12 ? year : year + 1, month < 12 ? month + 1 : 1, 1)) return false;
+	*seconds = days * 86400 + hour * 3600 + minute * 60 + second - zone;
+	return true;
 }
 
 /* prober_random fills a buffer with random bytes. */
@@ -614,6 +697,111 @@ PROBER_FUNC int prober_json(const char *doc, size_t size, const char *path, char
 	return (int)t.n;
 }
 
+/* prober_has_feature reports whether a request, which prober_request wrote, says that the plugin has a
+   capability such as "kv". Ask it before using one that is optional in the manifest. */
+PROBER_FUNC bool prober_has_feature(const char *request, size_t size, const char *feature) {
+	char path[24], name[32];
+	for (int i = 0; i < 100; i++) {
+		prober_format(path, sizeof path, "host.features.%d", i);
+		int n = prober_json(request, size, path, name, sizeof name);
+		if (n < 0) return false;
+		if (prober_equal(name, (size_t)n, feature)) return true;
+	}
+	return false;
+}
+
+/* ---- Documents for the host ---- */
+
+enum { PROBER_MAX_DOC = 16384 }; /* bytes of the document of a request or of TLS options */
+
+/* prober_pair is a name with a value, in an array that ends with {0}. */
+typedef struct {
+	const char *name, *value;
+} prober_pair;
+
+/* prober_tls has options of TLS: of prober_starttls_with, prober_dial_with and prober_http_send. Every
+   field may be 0. */
+typedef struct {
+	const char *server_name;      /* sent, and checked in the certificate; by default the dialed host */
+	const char *const *alpn;      /* protocols to offer, up to a 0; not for HTTP */
+	bool insecure;                /* accept any certificate */
+	const char *ca;               /* root certificates in PEM, instead of the system's */
+	const char *credentials;      /* a name in prober.yaml, such as of a client certificate, which the operator must allow */
+	const char *min_version;      /* "TLS10", "TLS11", "TLS12" or "TLS13" */
+	const char *max_version;
+} prober_tls;
+
+/* prober_doc begins a document in a buffer that the next document overwrites. */
+PROBER_FUNC prober_text prober_doc(void) {
+	static char buf[PROBER_MAX_DOC];
+	prober_text t = {buf, 0, sizeof buf};
+	prober_add(&t, "{", 1);
+	return t;
+}
+
+/* prober_add_name adds the name of a field, after a comma if needed. */
+PROBER_FUNC void prober_add_name(prober_text *t, const char *name) {
+	if (t->n > 0 && t->buf[t->n - 1] != '{') prober_add(t, ",", 1);
+	prober_add_quoted(t, name, strlen(name));
+	prober_add(t, ":", 1);
+}
+
+/* prober_add_field adds a field with a string, unless value is 0 or "". */
+PROBER_FUNC void prober_add_field(prober_text *t, const char *name, const char *value) {
+	if (!value || !*value) return;
+	prober_add_name(t, name);
+	prober_add_quoted(t, value, strlen(value));
+}
+
+/* prober_add_int adds a field with a number, unless value is 0. */
+PROBER_FUNC void prober_add_int(prober_text *t, const char *name, int value) {
+	if (value == 0) return;
+	prober_add_name(t, name);
+	prober_add_number(t, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0, 10, 0, ' ');
+}
+
+/* prober_add_true adds a field, if it is true. */
+PROBER_FUNC void prober_add_true(prober_text *t, const char *name, bool value) {
+	if (!value) return;
+	prober_add_name(t, name);
+	prober_add(t, "true", 4);
+}
+
+/* prober_add_pairs adds a field with an object of strings. */
+PROBER_FUNC void prober_add_pairs(prober_text *t, const char *name, const prober_pair *pairs) {
+	if (!pairs) return;
+	prober_add_name(t, name);
+	prober_add(t, "{", 1);
+	for (; pairs->name; pairs++) {
+		prober_add_name(t, pairs->name);
+		prober_add_quoted(t, pairs->value, strlen(pairs->value));
+	}
+	prober_add(t, "}", 1);
+}
+
+/* prober_add_tls adds the fields of options of TLS. */
+PROBER_FUNC void prober_add_tls(prober_text *t, const prober_tls *tls) {
+	prober_add_field(t, "serverName", tls->server_name);
+	prober_add_field(t, "verify", tls->insecure ? "none" : 0);
+	prober_add_field(t, "ca", tls->ca);
+	prober_add_field(t, "credentials", tls->credentials);
+	prober_add_field(t, "minVersion", tls->min_version);
+	prober_add_field(t, "maxVersion", tls->max_version);
+	if (!tls->alpn || !*tls->alpn) return;
+	prober_add_name(t, "alpn");
+	for (size_t i = 0; tls->alpn[i]; i++) {
+		prober_add(t, i ? "," : "[", 1);
+		prober_add_quoted(t, tls->alpn[i], strlen(tls->alpn[i]));
+	}
+	prober_add(t, "]", 1);
+}
+
+/* prober_end ends a document. It returns false if the document is too long. */
+PROBER_FUNC bool prober_end(prober_text *t) {
+	prober_add(t, "}", 1);
+	return t->n < t->cap;
+}
+
 /* ---- Connections ---- */
 
 /* prober_dial connects to the target and returns a handle, or a negative number. The host closes
@@ -624,6 +812,47 @@ PROBER_FUNC int prober_dial(void) { return prober_v1_net_dial("", 0, PROBER_UNTI
    tcp, udp, tls and unix. */
 PROBER_FUNC int prober_dial_url(const char *url, int timeout_ms) {
 	return prober_v1_net_dial(url, (uint32_t)strlen(url), timeout_ms);
+}
+
+/* prober_dial_options are options of a dial. Every field may be 0. */
+typedef struct {
+	const char *ip_family;      /* "4", "6", "4,6" or "6,4" */
+	const char *source_address; /* one of the host's addresses */
+	prober_tls tls;             /* for "tls://"; its ca is not used: call prober_starttls_with for that */
+} prober_dial_options;
+
+/* prober_add_option adds a parameter to the query of a URL, unless value is 0 or "". */
+PROBER_FUNC void prober_add_option(prober_text *t, const char *name, const char *value) {
+	if (!value || !*value) return;
+	bool first = true;
+	for (size_t i = 0; i < t->n; i++) first = first && t->buf[i] != '?';
+	prober_add(t, first ? "?" : "&", 1);
+	prober_add(t, name, strlen(name));
+	prober_add(t, "=", 1);
+	for (; *value; value++) {
+		unsigned char c = (unsigned char)*value;
+		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+		prober_add(t, plain ? value : "%", 1);
+		if (!plain) prober_add_number(t, c, false, 16, 2, '0');
+	}
+}
+
+/* prober_dial_with connects as prober_dial_url does, with options. The target is "tcp://" or "tls://". It
+   returns -PROBER_EMSGSIZE if the URL with the options is too long. */
+PROBER_FUNC int prober_dial_with(const char *url, const prober_dial_options *o, int timeout_ms) {
+	static char buf[2048];
+	prober_text t = {buf, 0, sizeof buf};
+	prober_add(&t, url, strlen(url));
+	prober_add_option(&t, "ipFamily", o->ip_family);
+	prober_add_option(&t, "sourceAddress", o->source_address);
+	prober_add_option(&t, "serverName", o->tls.server_name);
+	prober_add_option(&t, "verify", o->tls.insecure ? "none" : 0);
+	prober_add_option(&t, "credentials", o->tls.credentials);
+	prober_add_option(&t, "minVersion", o->tls.min_version);
+	prober_add_option(&t, "maxVersion", o->tls.max_version);
+	for (size_t i = 0; o->tls.alpn && o->tls.alpn[i]; i++) prober_add_option(&t, "alpn", o->tls.alpn[i]);
+	if (t.n == t.cap) return -PROBER_EMSGSIZE;
+	return prober_v1_net_dial(buf, (uint32_t)t.n, timeout_ms);
 }
 
 /* prober_read returns the number of bytes read, 0 at the end of the data, or a negative number. */
@@ -686,6 +915,14 @@ PROBER_FUNC int prober_starttls(int conn, const char *options) {
 	return prober_v1_net_starttls(conn, options, (uint32_t)strlen(options));
 }
 
+/* prober_starttls_with is prober_starttls with a struct. It returns -PROBER_EMSGSIZE if the options are too
+   long. */
+PROBER_FUNC int prober_starttls_with(int conn, const prober_tls *tls) {
+	prober_text t = prober_doc();
+	prober_add_tls(&t, tls);
+	return prober_end(&t) ? prober_v1_net_starttls(conn, t.buf, (uint32_t)t.n) : -PROBER_EMSGSIZE;
+}
+
 PROBER_FUNC int prober_close(int conn) { return prober_v1_net_close(conn); }
 
 /* ---- HTTP, DNS, ICMP and kv: the manifest must request each capability ---- */
@@ -695,6 +932,44 @@ PROBER_FUNC int prober_close(int conn) { return prober_v1_net_close(conn); }
    handle when the head of the response is received, or a negative number. */
 PROBER_FUNC int prober_http(const char *request, const void *body, size_t n) {
 	return prober_v1_http_do(request, (uint32_t)strlen(request), body, (uint32_t)n);
+}
+
+/* prober_http_request is a request of prober_http_send. All fields but url may be 0. */
+typedef struct {
+	const char *url;            /* a URL without a host is for the target */
+	const char *method;         /* "GET" by default */
+	const prober_pair *headers; /* up to {0} */
+	int redirects;              /* how many are followed; each must be granted */
+	int timeout_ms;             /* of the whole exchange with the body; 0 means until the deadline */
+	prober_tls tls;
+	bool http2;                 /* offer HTTP/2 over TLS */
+	const char *decompress;     /* "gzip" or "deflate": the host decodes the body */
+	const char *ip_family;      /* "4", "6", "4,6" or "6,4" */
+	const char *source_address; /* one of the host's addresses */
+	const char *proxy;          /* "http://HOST:PORT", which must be granted too */
+	const prober_pair *proxy_headers; /* of the CONNECT request, up to {0} */
+} prober_http_request;
+
+/* prober_http_send is prober_http with a struct. It returns -PROBER_EMSGSIZE if the request without its body
+   is longer than PROBER_MAX_DOC. */
+PROBER_FUNC int prober_http_send(const prober_http_request *r, const void *body, size_t n) {
+	prober_text t = prober_doc();
+	prober_add_field(&t, "url", r->url);
+	prober_add_field(&t, "method", r->method);
+	prober_add_pairs(&t, "headers", r->headers);
+	prober_add_int(&t, "redirects", r->redirects);
+	prober_add_int(&t, "timeoutMs", r->timeout_ms);
+	prober_add_name(&t, "tls");
+	prober_add(&t, "{", 1);
+	prober_add_tls(&t, &r->tls);
+	prober_add(&t, "}", 1);
+	prober_add_true(&t, "http2", r->http2);
+	prober_add_field(&t, "decompress", r->decompress);
+	prober_add_field(&t, "ipFamily", r->ip_family);
+	prober_add_field(&t, "sourceAddress", r->source_address);
+	prober_add_field(&t, "proxy", r->proxy);
+	prober_add_pairs(&t, "proxyHeaders", r->proxy_headers);
+	return prober_end(&t) ? prober_v1_http_do(t.buf, (uint32_t)t.n, body, (uint32_t)n) : -PROBER_EMSGSIZE;
 }
 
 /* prober_http_head writes the status, headers and timings of a response as JSON, and returns the
@@ -716,6 +991,27 @@ PROBER_FUNC int prober_http_status(int answer) {
 	return (int)status;
 }
 
+/* prober_http_header writes a line of a header, which prober_json would find in the head only joined with the
+   others: line 0 is the first one of the name, which is in lower case. It returns the length, or
+   -PROBER_ENOENT. */
+PROBER_FUNC int prober_http_header(const char *head, size_t size, const char *name, size_t line, char *buf, size_t cap) {
+	const char *end = head + size, *after = end, *rest = end;
+	const char *lines = prober_json_member(head, end, "repeated", 8, &after);
+	for (size_t i = 0, seen = 0; lines && cap > 0; i++) {
+		char index[24], found[128];
+		size_t n = prober_format(index, sizeof index, "%zu", i);
+		const char *item = prober_json_member(lines, after, index, n, &rest);
+		if (!item) break;
+		int got = prober_json(item, (size_t)(rest - item), "name", found, sizeof found);
+		if (got >= 0 && prober_equal(found, (size_t)got, name) && seen++ == line)
+			return prober_json(item, (size_t)(rest - item), "value", buf, cap);
+	}
+	const char *headers = prober_json_member(head, end, "headers", 7, &after);
+	const char *value = headers ? prober_json_member(headers, after, name, strlen(name), &rest) : 0;
+	if (!value || line > 0) return -PROBER_ENOENT;
+	return prober_json(value, (size_t)(rest - value), "", buf, cap);
+}
+
 /* prober_http_read reads from the body. It returns the number of bytes read, 0 at the end, or a
    negative number. */
 PROBER_FUNC int prober_http_read(int answer, void *buf, size_t cap) {
@@ -731,11 +1027,53 @@ PROBER_FUNC int prober_dns(const char *request, char *buf, size_t cap) {
 	return h < 0 ? h : prober_v1_dns_read(h, buf, (uint32_t)cap, PROBER_UNTIL_DEADLINE);
 }
 
+/* prober_dns_request is a question of prober_dns_ask. All fields but name may be 0. */
+typedef struct {
+	const char *name;
+	const char *type;   /* "A" by default */
+	const char *server; /* "HOST", "HOST:PORT" or "target"; the system's by default */
+} prober_dns_request;
+
+/* prober_dns_ask is prober_dns with a struct. */
+PROBER_FUNC int prober_dns_ask(const prober_dns_request *r, char *buf, size_t cap) {
+	prober_text t = prober_doc();
+	prober_add_field(&t, "name", r->name);
+	prober_add_field(&t, "type", r->type);
+	prober_add_field(&t, "server", r->server);
+	if (!prober_end(&t)) return -PROBER_EMSGSIZE;
+	int h = prober_v1_dns_lookup(t.buf, (uint32_t)t.n, PROBER_UNTIL_DEADLINE);
+	return h < 0 ? h : prober_v1_dns_read(h, buf, (uint32_t)cap, PROBER_UNTIL_DEADLINE);
+}
+
 /* prober_echo sends an ICMP echo request: ping. request is JSON such as {"payload":1400}, or "{}" for the
    target. It writes the reply as JSON and returns its length, or a negative number if none comes. If the
    length is above cap, nothing is written. */
 PROBER_FUNC int prober_echo(const char *request, char *buf, size_t cap) {
 	int h = prober_v1_icmp_echo(request, (uint32_t)strlen(request), PROBER_UNTIL_DEADLINE);
+	return h < 0 ? h : prober_v1_icmp_read(h, buf, (uint32_t)cap);
+}
+
+/* prober_echo_request is a request of prober_ping. Every field may be 0. */
+typedef struct {
+	const char *host;           /* a name or an address, instead of the target */
+	const char *ip_family;      /* "4", "6", "4,6" or "6,4" */
+	const char *source_address; /* one of the host's addresses */
+	int payload;                /* bytes after the header; 56 by default */
+	int hop_limit;              /* the TTL of IPv4; the system's by default */
+	bool dont_fragment;
+} prober_echo_request;
+
+/* prober_ping is prober_echo with a struct. */
+PROBER_FUNC int prober_ping(const prober_echo_request *r, char *buf, size_t cap) {
+	prober_text t = prober_doc();
+	prober_add_field(&t, "host", r->host);
+	prober_add_field(&t, "ipFamily", r->ip_family);
+	prober_add_field(&t, "sourceAddress", r->source_address);
+	prober_add_int(&t, "payload", r->payload);
+	prober_add_int(&t, "hopLimit", r->hop_limit);
+	prober_add_true(&t, "dontFragment", r->dont_fragment);
+	if (!prober_end(&t)) return -PROBER_EMSGSIZE;
+	int h = prober_v1_icmp_echo(t.buf, (uint32_t)t.n, PROBER_UNTIL_DEADLINE);
 	return h < 0 ? h : prober_v1_icmp_read(h, buf, (uint32_t)cap);
 }
 

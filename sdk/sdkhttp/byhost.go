@@ -12,16 +12,25 @@ import (
 
 // ByHost is a transport that makes requests with [sdk.HTTP]. It is for libraries that need an
 // http.RoundTripper if the operator grants URLs rather than connections. http.Client follows redirects,
-// each of which must be granted. Several values of a header are joined by ", ".
+// each of which must be granted. Several values of a header of a request are joined by ", ".
+//
+// The other fields are those of an [sdk.HTTPRequest].
 type ByHost struct {
-	TLS sdk.TLSOptions // ALPN must be empty
+	TLS                     sdk.TLSOptions // ALPN must be empty
+	HTTP2                   bool
+	IPFamily, SourceAddress string
+	Proxy                   string
+	ProxyHeader             map[string]string
 }
 
 var _ http.RoundTripper = ByHost{}
 
 // RoundTrip implements [http.RoundTripper].
 func (b ByHost) RoundTrip(req *http.Request) (*http.Response, error) {
-	r := sdk.HTTPRequest{Method: req.Method, URL: req.URL.String(), Header: make(map[string]string), TLS: b.TLS}
+	r := sdk.HTTPRequest{
+		Method: req.Method, URL: req.URL.String(), Header: make(map[string]string), TLS: b.TLS, HTTP2: b.HTTP2,
+		IPFamily: b.IPFamily, SourceAddress: b.SourceAddress, Proxy: b.Proxy, ProxyHeader: b.ProxyHeader,
+	}
 	for name, values := range req.Header {
 		r.Header[name] = strings.Join(values, ", ")
 	}
@@ -69,8 +78,8 @@ func response(req *http.Request, got *sdk.HTTPResponse) *http.Response {
 		Request:       req,
 	}
 	resp.ProtoMajor, resp.ProtoMinor, _ = http.ParseHTTPVersion(got.Proto)
-	for name, value := range got.Header {
-		resp.Header[textproto.CanonicalMIMEHeaderKey(name)] = []string{value}
+	for name := range got.Header {
+		resp.Header[textproto.CanonicalMIMEHeaderKey(name)] = got.Values(name)
 	}
 	if n, err := strconv.ParseInt(got.Header["content-length"], 10, 64); err == nil && n >= 0 {
 		resp.ContentLength = n

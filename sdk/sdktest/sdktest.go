@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,7 +57,7 @@ func runFile(t *testing.T, p sdk.Plugin, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := schemaBeside(file)
+	m, err := manifestBeside(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,37 +67,50 @@ func runFile(t *testing.T, p sdk.Plugin, file string) {
 			t.Logf("%s:%d: %q needs the sandbox: it wants %s", file, c.Line, c.Name, reason)
 			continue
 		}
+		if c.HasCommands() {
+			t.Logf("%s:%d: %q has a process as a peer, which a bubble does not wait for", file, c.Line, c.Name)
+			continue
+		}
 		t.Run(c.Name, func(t *testing.T) {
-			for _, failure := range attempt(t, p, c, config) {
+			for _, failure := range attempt(t, p, c, m) {
 				t.Errorf("%s:%d: %s", file, c.Line, failure)
 			}
 		})
 	}
 }
 
-// schemaBeside returns the config schema of the manifest beside a file, or a schema that accepts
-// everything.
-func schemaBeside(file string) (*schema.Schema, error) {
+// manifestBeside returns the manifest beside a file. If there is none, it returns one that accepts every config
+// and requests every capability.
+func manifestBeside(file string) (*plugin.Manifest, error) {
 	path := filepath.Join(filepath.Dir(file), "plugin.yaml")
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &schema.Schema{}, nil
+		m := &plugin.Manifest{Config: &schema.Schema{}}
+		for _, name := range plugin.CapabilityNames() {
+			m.Requests = append(m.Requests, plugin.Request{Capability: name})
+		}
+		return m, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	m, err := plugin.ParseManifest(path, data)
-	if err != nil {
-		return nil, err
-	}
-	return m.Config, nil
+	return plugin.ParseManifest(path, data)
+}
+
+// featuresOf returns the capabilities that a plugin has if all of its requests are granted.
+func featuresOf(m *plugin.Manifest) []string {
+	return slices.DeleteFunc(plugin.CapabilityNames(), func(name string) bool {
+		capability, _ := plugin.CapabilityNamed(name)
+		requests := func(r plugin.Request) bool { return r.Capability == name }
+		return capability.Grant != "" && !slices.ContainsFunc(m.Requests, requests)
+	})
 }
 
 // attempt runs a case in a bubble, and returns the differences from its expected result.
-func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, s *schema.Schema) (failures []string) {
+func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, m *plugin.Manifest) (failures []string) {
 	synctest.Test(t, func(t *testing.T) {
 		world := plugintest.NewNative(c)
-		config, err := s.Apply(c.ConfigJSON())
+		config, err := m.Config.Apply(c.ConfigJSON())
 		var handler probe.Handler
 		if err == nil {
 			handler, err = sdk.Native(p).Prepare(config, c.Target)
@@ -107,7 +121,7 @@ func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, s *schema.Schema) (
 		}
 		ctx := sdk.WithHost(t.Context(), sdk.Host{
 			Dial: world.DialContext, Handshake: world.Handshake, RoundTrip: world.RoundTrip,
-			DNSServers: world.DNSServers(), KV: world.KV, Echo: echo(world),
+			DNSServers: world.DNSServers(), KV: world.KV, Echo: echo(world), Features: featuresOf(m),
 		})
 		ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 		defer cancel()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
 	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
@@ -51,7 +52,7 @@ func failures(t *testing.T, p sdk.Plugin, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Join(attempt(t, p, &f.Cases[0], &schema.Schema{}), "\n")
+	return strings.Join(attempt(t, p, &f.Cases[0], &plugin.Manifest{Config: &schema.Schema{}}), "\n")
 }
 
 func TestAttemptReturnsFailures(t *testing.T) {

@@ -62,8 +62,7 @@ func ask(name, kind string, more ...object) object {
 
 func nsdFaults(t *testing.T) []fault {
 	at := nsd(t).at
-	web := freeAddress(t)
-	nginx(t, web, page(web))
+	web := nginxPage(t)
 	www := ask("www.shop.test", "A")
 	overTCP := object{"transportProtocol": "tcp"}
 	return []fault{
@@ -123,6 +122,62 @@ func answerOf(at string, question []byte) []byte {
 		return nil
 	}
 	return answer[:n]
+}
+
+// named starts BIND with more options and statements. It is the primary server of shop.test.
+func named(t *testing.T, options, more string) *server {
+	t.Helper()
+	dir, at := t.TempDir(), freeAddress(t)
+	_, port, _ := net.SplitHostPort(at)
+	write(t, dir, "shop.zone", zone())
+	config := fmt.Sprintf(`options {
+ directory "%s";
+ listen-on port %s { 127.0.0.1; };
+ listen-on-v6 { none; };
+ pid-file none;
+ session-keyfile none;
+ dnssec-validation no;
+ empty-zones-enable no;
+ %s
+};
+controls { };
+zone "shop.test" { type primary; file "shop.zone"; };
+%s`, dir, port, options, more)
+	return serves(t, at, exec.Command("named", "-g", "-4", "-n", "1", "-c", file(t, filepath.Base(dir)+".conf", config)))
+}
+
+func bindFaults(t *testing.T) []fault {
+	certs, secured := newShopCertificates(t), make(map[string]string)
+	var tls, listen string
+	for name, f := range certs.files {
+		secured[name] = freeAddress(t)
+		_, port, _ := net.SplitHostPort(secured[name])
+		tls += fmt.Sprintf("tls %q { cert-file %q; key-file %q; };\n", name, f.chain, f.key)
+		listen += fmt.Sprintf("listen-on port %s tls %q { 127.0.0.1; };\n", port, name)
+	}
+	at := named(t, "recursion no;\n"+listen, tls+`zone "broken.test" { type primary; file "none.zone"; };
+zone "copy.test" { type secondary; file "copy.zone"; primaries { 127.0.0.1 port 1; }; };
+`).at
+	_, closed, _ := net.SplitHostPort(freeAddress(t))
+	forwarding := named(t, fmt.Sprintf("recursion yes; forward only; forwarders { 127.0.0.1 port %s; };", closed), "").at
+	closedToUs := named(t, "recursion no; allow-query { none; };", "").at
+	www := ask("www.shop.test", "A")
+	rows := []fault{
+		{"answer", at, www, "success", "NOERROR, 1 records in … ms"},
+		{"truncated answer", at, ask("long.shop.test", "TXT"), "success", "NOERROR, 40 records in … ms"},
+		{"truncated, and TCP is blocked", cutDNS(t, at), ask("long.shop.test", "TXT"), "failure", "the answer over UDP is truncated, and over TCP: …connection refused"},
+		{"unknown name", at, ask("gone.shop.test", "A"), "failure", "the answer is NXDOMAIN, want NOERROR"},
+		{"no recursion", at, ask("www.example.com", "A"), "failure", "the answer is REFUSED, want NOERROR"},
+		{"client is refused", closedToUs, www, "failure", "the answer is REFUSED, want NOERROR"},
+		{"zone without a file", at, ask("www.broken.test", "A"), "failure", "the answer is SERVFAIL, want NOERROR"},
+		{"secondary without its primary", at, ask("www.copy.test", "A"), "failure", "the answer is SERVFAIL, want NOERROR"},
+		{"forwarder is stopped", forwarding, ask("www.example.com", "A"), "failure", "the answer is SERVFAIL, want NOERROR"},
+		{"other serial", at, ask("shop.test", "SOA", object{"validateAnswerRrs": object{"failIfNotMatchesRegexp": []string{` 8 `}}}), "failure", `the answer section has "shop.test.\t60\tIN\tSOA\tns.shop.test. hostmaster.shop.test. 7 60 60 600 60", which does not match " 8 "`},
+		{"stopped", named(t, "", "").stop(), www, "failure", "read udp …->{AT}: read: connection refused"},
+		{"SIGSTOP", named(t, "", "").freeze(), within("1s", www), "failure", "timed out after 1s: read udp {AT}: connected after …; … bytes sent, 0 received"},
+		{"no TLS on a port with it", secured[goodCert], ask("www.shop.test", "A", object{"transportProtocol": "tcp"}), "failure", "the server closed the connection before the end of its answer"},
+	}
+	return append(rows, certs.faults(secured, ask("www.shop.test", "A", certs.tls(object{"transportProtocol": "tcp", "dnsOverTls": true})), "", "NOERROR, 1 records in … ms")...)
 }
 
 func unboundFaults(t *testing.T) []fault {

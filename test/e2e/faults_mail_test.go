@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bufio"
 	"fmt"
 	"maps"
 	"net"
@@ -86,16 +85,16 @@ func postfixFaults(t *testing.T) []fault {
 	smtp := byPlugin("smtp", object{})
 	startTLS := talk(certs.tls(nil), "^220 ", "> EHLO prober.test", "^250[ -]STARTTLS", "> STARTTLS", "TLS after ^220 ")
 	rows := []fault{
-		{"smtp: greeting", at, smtp, "success", "mail.shop.test ESMTP Postfix"},
+		{"smtp: greeting", at, smtp, "success", "220 mail.shop.test ESMTP Postfix"},
 		{"smtp: no STARTTLS", at, byPlugin("smtp", object{"startTLS": true}), "failure", "the server does not offer STARTTLS"},
-		{"smtp: client rejected", closed, smtp, "failure", "greeting: the server says 554 5.7.1 …: Client host rejected: Access denied"},
+		{"smtp: client rejected", closed, smtp, "failure", "the greeting: the server says 554 5.7.1 …: Client host rejected: Access denied"},
 		{"expect: client rejected", closed, within("1s", talk(nil, "^220 ")), "failure", `no line matches "^220 "; the last line was "554 5.7.1 …: Client host rejected: Access denied"; the deadline of 1s has passed`},
 		{"expect: no STARTTLS", at, within("1s", startTLS), "failure", `step 3: no line matches "^250[ -]STARTTLS"; the last line was "250 …"; the deadline of 1s has passed`},
-		{"smtp: redis at the port", redisServer(t).at, within("1s", smtp), "failure", "timed out after 1s: read tcp {AT}: connected after …; 0 bytes sent, 0 received"},
+		{"smtp: redis at the port", redisServer(t).at, within("1s", smtp), "failure", noGreeting},
 		{"expect: cut greeting", cut(t, at, 8), talk(nil, "^220 .*Postfix"), "failure", `the peer ended without "^220 .*Postfix"; its last line was "220 mail"`},
-		{"smtp: cut greeting", cut(t, at, 8), smtp, "failure", "greeting: the server hung up"},
+		{"smtp: cut greeting", cut(t, at, 8), smtp, "failure", `the greeting: the server closed the connection after 8 bytes, "220 mail"`},
 	}
-	rows = append(rows, down(t, postfix(t, nil), smtp)...)
+	rows = append(rows, down(t, postfix(t, nil), smtp, noGreeting)...)
 	return append(rows, certs.faults(secured, startTLS, "step 5: starttls: ", `connected in … ms: "220 2.0.0 Ready to start TLS"`)...)
 }
 
@@ -171,7 +170,7 @@ func dovecotFaults(t *testing.T) []fault {
 		{"TLS on a port without it", s.at, talk(object{"tls": true}, "OK"), "failure", "tls: first record does not look like a TLS handshake"},
 		{"no TLS on a port with it", secured[goodCert], within("1s", greeting), "failure", "timed out after 1s: read tcp {AT}: connected after …; 0 bytes sent, 0 received"},
 	}
-	rows = append(rows, down(t, hangs, greeting)...)
+	rows = append(rows, down(t, hangs, greeting, silence)...)
 	return append(rows, certs.faults(secured, talk(certs.tls(object{"tls": true}), `^\* OK`), "", `connected in … ms: "* OK …"`)...)
 }
 
@@ -190,18 +189,9 @@ func sshd(t *testing.T, more string) *server {
 
 func sshFaults(t *testing.T) []fault {
 	at, full := sshd(t, "").at, sshd(t, "MaxStartups 1\n").at
-	await(t, "the first client", func() bool { // the connection that made sure that it listens may still count
-		conn, err := net.Dial("tcp", full)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		line, _ := bufio.NewReader(conn).ReadString('\n')
-		return strings.HasPrefix(line, "SSH-2.0")
-	})
+	takeConnection(t, full, "", "SSH-2.0")
 	banner := talk(nil, "^SSH-2.0-")
-	web := freeAddress(t)
-	nginx(t, web, page(web))
+	web := nginxPage(t)
 	rows := []fault{
 		{"banner", at, banner, "success", `connected in … ms: "SSH-2.0-OpenSSH_…"`},
 		{"MaxStartups", full, banner, "failure", `the peer ended without "^SSH-2.0-"; its last line was "Exceeded MaxStartups"`},
@@ -211,7 +201,7 @@ func sshFaults(t *testing.T) []fault {
 		{"slow banner", slow(t, at, 300*time.Millisecond), talk(object{"latency": object{"warn": "200ms"}}, "^SSH-2.0-"), "warning", "it took … ms, more than 200ms"},
 		{"tcpSocket: stopped", sshd(t, "").stop(), object{"tcpSocket": object{}}, "failure", "dial tcp {AT}: connect: connection refused"},
 	}
-	return append(rows, down(t, sshd(t, ""), banner)...)
+	return append(rows, down(t, sshd(t, ""), banner, silence)...)
 }
 
 // slapd starts a directory with the administrator cn=admin,dc=shop.
@@ -227,22 +217,43 @@ func slapdFaults(t *testing.T) []fault {
 		return object{"exec": object{"command": []string{"ldapwhoami", "-x", "-o", "nettimeout=1", "-H", "ldap://" + at, "-D", "cn=admin,dc=shop", "-w", password}}}
 	}
 	certs := newShopCertificates(t)
-	secured := func(name string) string {
-		f := certs.files[name]
-		return slapd(t, fmt.Sprintf("TLSCACertificateFile %q\nTLSCertificateFile %[1]q\nTLSCertificateKeyFile %q\n", f.chain, f.key)).at
+	secured := make(map[string]string)
+	for name, f := range certs.files {
+		secured[name] = slapd(t, fmt.Sprintf("TLSCACertificateFile %q\nTLSCertificateFile %[1]q\nTLSCertificateKeyFile %q\n", f.chain, f.key)).at
 	}
-	startTLS := byPlugin("tls-expiry", object{"starttls": "ldap", "serverName": "shop.test", "ca": certs.root, "failDays": 1})
+	ldap := func(fields object) object { return byPlugin("ldap", fields) }
+	admin := func(fields object) object {
+		maps.Copy(fields, object{"bindDN": "cn=admin,dc=shop", "password": "sesame"})
+		return ldap(fields)
+	}
+	const silentBind = "no answer to the bind; the deadline of 1s has passed"
+	strict := slapd(t, "disallow bind_anon\nsecurity simple_bind=128\n").at
+	web := nginxPage(t)
+	expiry := byPlugin("tls-expiry", object{"starttls": "ldap", "serverName": "shop.test", "ca": certs.root, "failDays": 1})
 	at, closed, frozen := slapd(t, "").at, freeAddress(t), slapd(t, "").freeze()
-	return []fault{
-		{"bind", at, bind(at, "sesame"), "success", "dn:cn=admin,dc=shop"},
-		{"wrong password", at, bind(at, "guess"), "failure", "ldap_bind: Invalid credentials (49)"},
-		{"stopped", closed, bind(closed, "sesame"), "failure", "ldap_sasl_bind(SIMPLE): Can't contact LDAP server (-1)"},
-		{"SIGSTOP", frozen, within("500ms", bind(frozen, "sesame")), "failure", `command timed out: "ldapwhoami …" timed out after 500ms: still running; no output`},
-		{"no STARTTLS", at, startTLS, "failure", "ldap: the server does not offer TLS: result code 2, protocolError"},
-		{"good certificate", secured(goodCert), startTLS, "success", "…CN=shop.test ends in 89 days…"},
-		{"self-signed certificate", secured(selfSignedCert), startTLS, "failure", `tls: failed to verify certificate: x509: certificate signed by unknown authority: self-signed certificate "CN=shop.test"; CN=shop.test ends in 89 days, at …`},
-		{"wrong name", secured(wrongNameCert), startTLS, "failure", "tls: failed to verify certificate: x509: certificate is valid for mail.test, not shop.test; CN=mail.test ends in 89 days, at …"},
+	rows := []fault{
+		{"ldapwhoami: bind", at, bind(at, "sesame"), "success", "dn:cn=admin,dc=shop"},
+		{"ldapwhoami: wrong password", at, bind(at, "guess"), "failure", "ldap_bind: Invalid credentials (49)"},
+		{"ldapwhoami: stopped", closed, bind(closed, "sesame"), "failure", "ldap_sasl_bind(SIMPLE): Can't contact LDAP server (-1)"},
+		{"ldapwhoami: SIGSTOP", frozen, within("500ms", bind(frozen, "sesame")), "failure", `command timed out: "ldapwhoami …" timed out after 500ms: still running; no output`},
+		{"tls-expiry: no STARTTLS", at, expiry, "failure", "ldap: the server does not offer TLS: result code 2, protocolError"},
+		{"tls-expiry: good certificate", secured[goodCert], expiry, "success", "…CN=shop.test ends in 89 days…"},
+		{"tls-expiry: self-signed certificate", secured[selfSignedCert], expiry, "failure", `tls: failed to verify certificate: x509: certificate signed by unknown authority: self-signed certificate "CN=shop.test"; CN=shop.test ends in 89 days, at …`},
+		{"bind and search", at, admin(object{}), "success", "bound; the search found 1 entry"},
+		{"wrong password", at, ldap(object{"bindDN": "cn=admin,dc=shop", "password": "guess"}), "failure", "the bind: invalid credentials (49)"},
+		{"no anonymous bind", strict, ldap(object{}), "failure", "the bind: inappropriate authentication (48): anonymous bind disallowed"},
+		{"TLS is required", strict, admin(object{}), "failure", "the bind: confidentiality required (13): confidentiality required"},
+		{"no base", at, admin(object{"baseDN": "dc=gone"}), "failure", "the search: no such object (32)"},
+		{"empty database", at, admin(object{"baseDN": "dc=shop", "scope": "subtree"}), "failure", "the search: no such object (32)"},
+		{"too few entries", at, admin(object{"entries": object{"min": 2}}), "failure", "the number of entries is 1, below 2"},
+		{"no STARTTLS", at, ldap(object{"startTLS": true}), "failure", "the server does not start TLS: protocol error (2): unsupported extended operation"},
+		{"TLS on a port without it", at, ldap(object{"tls": true}), "failure", "tls: …"},
+		{"nginx at the port", web, ldap(object{}), "failure", `not LDAP: it sent "HTTP/1.1 400 Bad Request"`},
+		{"redis at the port", redisServer(t).at, within("1s", ldap(object{})), "failure", silentBind},
+		{"cut answer", cut(t, at, 8), ldap(object{}), "failure", "the bind: the server closed the connection after 8 bytes"},
 	}
+	rows = append(rows, down(t, slapd(t, ""), ldap(object{}), silentBind)...)
+	return append(rows, certs.faults(secured, ldap(certs.tls(object{"startTLS": true})), "starttls: ", "bound; the search found 1 entry")...)
 }
 
 func mosquittoFaults(t *testing.T) []fault {
@@ -256,20 +267,42 @@ func mosquittoFaults(t *testing.T) []fault {
 	run(t, exec.Command("mosquitto_passwd", "-b", "-c", passwords, "shop", "sesame"))
 	publish := func(at, password string) object {
 		_, port, _ := net.SplitHostPort(at)
-		return object{"exec": object{"command": []string{"mosquitto_pub", "-h", "127.0.0.1", "-p", port, "-t", "shop", "-m", "x", "-u", "shop", "-P", password}}}
+		return object{"exec": object{"command": []string{"mosquitto_pub", "-h", "127.0.0.1", "-p", port, "-t", "shop/probe", "-m", "x", "-u", "shop", "-P", password}}}
 	}
+	mqtt := func(fields object) object { return byPlugin("mqtt", fields) }
+	user := func(fields object) object {
+		maps.Copy(fields, object{"username": "shop", "password": "sesame"})
+		return mqtt(fields)
+	}
+	const silentConnect = "no answer to CONNECT; the deadline of 1s has passed"
+	web := nginxPage(t)
 	certs, secured := newShopCertificates(t), make(map[string]string)
 	for name, f := range certs.files {
 		secured[name] = start(fmt.Sprintf("allow_anonymous true\ncertfile %s\nkeyfile %s\n", f.chain, f.key)).at
 	}
-	at, closed := start("password_file "+passwords+"\n").at, freeAddress(t)
+	write(t, dir, "acl", "user shop\ntopic readwrite shop/probe\ntopic read shop/status\n")
+	at, closed := start("password_file "+passwords+"\nacl_file "+filepath.Join(dir, "acl")+"\n").at, freeAddress(t)
 	open := start("allow_anonymous true\n").at
 	rows := []fault{
-		{"publish", at, publish(at, "sesame"), "success", ""},
-		{"wrong password", at, publish(at, "guess"), "failure", "Connection error: Connection Refused: not authorised. Error: The connection was refused."},
-		{"stopped", closed, publish(closed, "sesame"), "failure", "Error: Connection refused"},
+		{"mosquitto_pub: publish", at, publish(at, "sesame"), "success", ""},
+		{"mosquitto_pub: wrong password", at, publish(at, "guess"), "failure", "Connection error: Connection Refused: not authorised. Error: The connection was refused."},
+		{"mosquitto_pub: stopped", closed, publish(closed, "sesame"), "failure", "Error: Connection refused"},
 		{"tcpSocket", open, object{"tcpSocket": object{}}, "success", ""},
-		{"TLS on a port without it", open, talk(certs.tls(object{"tls": true})), "failure", "tls: read tcp …->{AT}: read: connection reset by peer"},
+		{"expect: TLS on a port without it", open, talk(certs.tls(object{"tls": true})), "failure", "tls: read tcp …->{AT}: read: connection reset by peer"},
+		{"expect: expired", secured[expiredCert], talk(certs.tls(object{"tls": true})), "failure", "tls: failed to verify certificate: x509: certificate has expired …"},
+		{"ping", open, mqtt(object{}), "success", "connected"},
+		{"wrong password", at, mqtt(object{"username": "shop", "password": "guess"}), "failure", "the broker refuses the connection: not authorized"},
+		{"no user", at, mqtt(object{}), "failure", "the broker refuses the connection: not authorized"},
+		{"round trip", open, mqtt(object{"roundTrip": "shop/probe"}), "success", `a message to "shop/probe" came back`},
+		{"round trip with a password", at, user(object{"roundTrip": "shop/probe"}), "success", `a message to "shop/probe" came back`},
+		{"no permission to publish", at, within("1s", user(object{"roundTrip": "shop/status"})), "failure", `the message to "shop/status" did not come back; the deadline of 1s has passed`},
+		{"no retained message", open, within("1s", mqtt(object{"message": object{"topic": "status"}})), "failure", `no message of "status"; the deadline of 1s has passed`},
+		{"TLS on a port without it", open, mqtt(object{"tls": true}), "failure", "tls: …"},
+		{"no TLS on a port with it", secured[goodCert], mqtt(object{}), "failure", "CONNECT: …"},
+		{"nginx at the port", web, mqtt(object{}), "failure", `not MQTT: it sent "HTTP/1.1 400 Bad Request"`},
+		{"redis at the port", redisServer(t).at, within("1s", mqtt(object{})), "failure", silentConnect},
+		{"cut answer", cut(t, open, 3), mqtt(object{}), "failure", "CONNECT: the server closed the connection after 3 bytes"},
 	}
-	return append(rows, certs.faults(secured, talk(certs.tls(object{"tls": true})), "", "connected in … ms")...)
+	rows = append(rows, down(t, start("allow_anonymous true\n"), mqtt(object{}), silentConnect)...)
+	return append(rows, certs.faults(secured, mqtt(certs.tls(object{"tls": true})), "", "connected")...)
 }

@@ -17,8 +17,9 @@ func TestNetworkFaults(t *testing.T) {
 	host, router := newNetwork(t), newNetwork(t)
 	host.do("mount --bind %s /etc/resolv.conf; mount --bind %s /etc/hosts; ip link add name host0 type veth peer name router0; ip link set router0 netns %s",
 		file(t, "resolv.conf", "nameserver 10.9.0.2\noptions timeout:1 attempts:1\n"), file(t, "hosts", "127.0.0.1 localhost\n"), router.pid)
-	router.do("ip addr add 10.9.0.2/24 dev router0; ip addr add fd09::2/64 dev router0 nodad; ip link set router0 up; sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1; " +
-		"ip addr add 172.20.0.7/32 dev lo; ip route add unreachable 172.20.0.8; ip route add prohibit 172.20.0.9; ip route add blackhole 172.20.0.10; ip -6 route add blackhole fd20::10; ip -6 route add unreachable fd20::8")
+	// 172.20.0.8 has no neighbour: the kernel sends one error a second for routes such as unreachable and prohibit.
+	router.do("ip addr add 10.9.0.2/24 dev router0; ip addr add fd09::2/64 dev router0 nodad; ip link set router0 up; sysctl -qw net.ipv4.icmp_ratemask=0 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.router0.send_redirects=0 net.ipv4.neigh.router0.retrans_time_ms=100 net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1; " +
+		"ip addr add 172.20.0.7/32 dev lo; ip route add 172.20.0.8 dev router0; ip route add prohibit 172.20.0.9; ip route add blackhole 172.20.0.10; ip -6 route add blackhole fd20::10; ip -6 route add unreachable fd20::8")
 	host.do("ip addr add 10.9.0.1/24 dev host0; ip addr add fd09::1/64 dev host0 nodad; ip link set host0 up; ip route add 172.20.0.0/24 via 10.9.0.2; ip -6 route add fd20::/64 via fd09::2; " +
 		"sysctl -qw net.ipv4.tcp_syn_retries=1 net.ipv4.neigh.host0.retrans_time_ms=100 net.ipv4.ping_group_range='0 2147483647'")
 	router.start("dnsmasq", "--keep-in-foreground", "--no-resolv", "--no-hosts", "--pid-file=", "--user=", "--listen-address=10.9.0.2", "--bind-interfaces",
@@ -39,6 +40,7 @@ func TestNetworkFaults(t *testing.T) {
 
 func networkFaults() (rows []fault) {
 	tcp, check, ping := object{"tcpSocket": object{}}, byPlugin("httpcheck", object{}), byPlugin("icmp", object{})
+	redis, grpc := byPlugin("redis", object{}), object{"grpc": object{}}
 	get, expect := object{"httpGet": object{}}, talk(nil)
 	only := func(p object, family string) object {
 		plugin := p["plugin"].(object)
@@ -77,6 +79,14 @@ func networkFaults() (rows []fault) {
 		{"httpcheck: unreachable IPv6, living IPv4", "refuses.test:80", check, "success", "HTTP status 200 in …"},
 		{"httpcheck: dead IPv6 alone", "both.test:80", within("1s", only(check, "ip6")), "failure", "timed out after 1s: http GET http://{AT}/: no answer to the SYN from [fd20::10]:80"},
 		{"httpcheck: IPv4 alone", "both.test:80", only(check, "ip4"), "success", "HTTP status 200 in …"},
+		{"redis: unreachable", "172.20.0.8:80", redis, "failure", "dial tcp {AT}: connect: no route to host"},
+		{"redis: no route", "192.0.2.1:80", redis, "unknown", "plugin \"redis\": dial tcp {AT}: connect: network is unreachable"},
+		{"redis: dropped", "172.20.0.10:80", within("1s", redis), "failure", "timed out after 1s: dial tcp://{AT}: no answer to the SYN from {AT}"},
+		{"redis: unknown name", "gone.test:80", redis, "failure", "dial tcp gone.test:80: lookup gone.test on 10.9.0.2:53: no such host"},
+		{"redis: dead IPv6, living IPv4", "both.test:80", within("2s", redis), "failure", `PING: not redis: it sent "<!DOCTYPE HTML…`},
+		{"grpc: unreachable", "172.20.0.8:80", within("2s", grpc), "failure", `timeout: failed to connect service "{AT}" within 2s: context deadline exceeded: dial tcp {AT}: connect: no route to host; waits before the next dial`},
+		{"grpc: dropped", "172.20.0.10:80", within("1s", grpc), "failure", `timeout: failed to connect service "{AT}" within 1s: context deadline exceeded: dial tcp {AT}: no answer to the SYN: …`},
+		{"grpc: no route", "192.0.2.1:80", within("200ms", grpc), "unknown", "…network is unreachable…"},
 		{"httpcheck: all addresses dead", "dead.test:80", within("1s", check), "failure", "timed out after 1s: http GET http://{AT}/: no answer to the SYN from 172.20.0.10:80"},
 	}
 }

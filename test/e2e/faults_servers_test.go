@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -85,6 +86,22 @@ func serves(t *testing.T, at string, cmd *exec.Cmd) *server {
 		return err == nil
 	})
 	return s
+}
+
+// takeConnection takes the only connection that a server allows until the end of the test. The server must answer hello
+// with a line that begins with want.
+func takeConnection(t *testing.T, at, hello, want string) {
+	t.Helper()
+	await(t, "the connection to "+at, func() bool { // the connection that showed that the server listens may still count
+		conn, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprint(conn, hello)
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		return strings.HasPrefix(line, want)
+	})
 }
 
 // exited reports whether a child is a zombie.

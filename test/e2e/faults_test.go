@@ -43,15 +43,19 @@ var services = []struct {
 	{"apache", apacheFaults},
 	{"haproxy", haproxyFaults},
 	{"squid", squidFaults},
+	{"caddy", caddyFaults},
+	{"grpc", grpcFaults},
 	{"redis", redisFaults},
 	{"memcached", memcachedFaults},
 	{"postgresql", postgresFaults},
 	{"mariadb", mariaDBFaults},
 	{"nats", natsFaults},
 	{"nsd", nsdFaults},
+	{"bind9", bindFaults},
 	{"unbound", unboundFaults},
 	{"chrony", chronyFaults},
 	{"postfix", postfixFaults},
+	{"exim4", eximFaults},
 	{"dovecot", dovecotFaults},
 	{"openssh", sshFaults},
 	{"slapd", slapdFaults},
@@ -114,11 +118,11 @@ func (a *faultAgent) start(t *testing.T, command func(string, ...string) *exec.C
 	})
 }
 
-// examplePlugins returns a folder with the example plugins that the rows need. They win over shipped plugins of the same name.
+// examplePlugins returns a folder with the example plugins that the rows need. None has the name of a shipped plugin.
 func examplePlugins(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"memcached", "mysql", "nats", "ntp", "postgres", "redis", "smtp", "tls-expiry"} {
+	for _, name := range []string{"grpc-health", "memcached", "nats", "ntp", "tls-expiry"} {
 		run(t, exec.Command("cp", filepath.Join(bin, "plugins", name+".wasm"), dir))
 	}
 	return dir

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -28,6 +29,14 @@ http { access_log off; client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; f
 // page is a block server of nginx with one page.
 func page(at string) string {
 	return fmt.Sprintf("server { listen %s; location / { return 200 'welcome to the shop, which sells things\\n'; } }\n", at)
+}
+
+// nginxPage starts nginx with one page, and returns its address.
+func nginxPage(t *testing.T) string {
+	t.Helper()
+	at := freeAddress(t)
+	nginx(t, at, page(at))
+	return at
 }
 
 func nginxFaults(t *testing.T) []fault {
@@ -143,8 +152,7 @@ Redirect /moved /moved
 
 func haproxyFaults(t *testing.T) []fault {
 	certs, secured, at, closed := newShopCertificates(t), make(map[string]string), freeAddress(t), freeAddress(t)
-	web := freeAddress(t)
-	nginx(t, web, page(web))
+	web := nginxPage(t)
 	start := func(at, more string) *server {
 		config := fmt.Sprintf("global\nmaxconn 100\ndefaults\nmode http\ntimeout connect 300ms\ntimeout client 60s\ntimeout server 300ms\nretries 0\nlisten web\nbind %s\nserver web %s\n", at, web)
 		return serves(t, at, exec.Command("haproxy", "-db", "-f", file(t, "haproxy.cfg", config+more)))
@@ -190,4 +198,74 @@ func squidFaults(t *testing.T) []fault {
 		{"proxy stopped", web, through(stopped), "failure", "http: proxyconnect tcp: dial tcp " + stopped + ": connect: connection refused"},
 		{"proxy SIGSTOP", web, within("1s", through(start("http_access allow all\n").freeze())), "failure", "timed out after 1s: http GET http://{AT}/: no response headers from …; connected after …; … bytes sent, 0 received"},
 	}
+}
+
+// caddy starts caddy with the sites of a Caddyfile, of which one is at the address.
+func caddy(t *testing.T, at, sites string) *server {
+	t.Helper()
+	cmd := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", file(t, "Caddyfile", "{\nadmin off\nauto_https off\n}\n"+sites))
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir(), "XDG_DATA_HOME="+t.TempDir())
+	return serves(t, at, cmd)
+}
+
+func caddyFaults(t *testing.T) []fault {
+	certs, secured := newShopCertificates(t), make(map[string]string)
+	at := freeAddress(t)
+	site := func(name, at, lines string) string {
+		_, port, _ := net.SplitHostPort(at)
+		return fmt.Sprintf("%s:%s {\nbind 127.0.0.1\n%s\n}\n", name, port, lines)
+	}
+	sites := site("http://shop.test", at, fmt.Sprintf(`handle /private* {
+basicauth {
+shop $2a$04$AAAAAAAAAAAAAAAAAAAAAOgGJrPbtSvXOUAKRRtC7BZDJ2jjNQ.C2
+}
+}
+handle /down {
+reverse_proxy %s
+}
+handle /hangs {
+reverse_proxy %s {
+transport http {
+response_header_timeout 200ms
+}
+}
+}
+handle /missing {
+error 404
+}
+handle /moved {
+redir https://shop.test/moved
+}
+handle {
+respond "welcome to the shop"
+}`, freeAddress(t), silent(t)))
+	for name, f := range certs.files {
+		secured[name] = freeAddress(t)
+		sites += site("https://shop.test", secured[name], fmt.Sprintf("tls %q %q\nrespond ok", f.chain, f.key))
+	}
+	caddy(t, at, sites)
+	alone := func() *server { at := freeAddress(t); return caddy(t, at, site("http://", at, "respond ok")) }
+	check := func(fields object) object {
+		return byPlugin("httpcheck", fields)
+	}
+	shop := func(fields object) object {
+		maps.Copy(fields, object{"headers": object{"Host": "shop.test"}})
+		return check(fields)
+	}
+	welcome := object{"failIfBodyNotMatchesRegexp": []string{"welcome"}}
+	rows := []fault{
+		{"welcome", at, shop(maps.Clone(welcome)), "success", "HTTP status 200 in … ms, 19 bytes over HTTP/1.1"},
+		{"other virtual host", at, check(welcome), "failure", `the body does not match "welcome": ""`},
+		{"404", at, shop(object{"url": "/missing"}), "failure", "HTTP status 404, want 2xx"},
+		{"no password", at, shop(object{"url": "/private"}), "failure", "HTTP status 401, want 2xx"},
+		{"backend stopped", at, shop(object{"url": "/down"}), "failure", "HTTP status 502, want 2xx"},
+		{"backend hangs", at, shop(object{"url": "/hangs"}), "failure", "HTTP status 504, want 2xx"},
+		{"redirect is not followed", at, shop(object{"url": "/moved", "followRedirects": false}), "failure", "HTTP status 302, want 2xx"},
+		{"no TLS on a port with it", secured[goodCert], check(object{}), "failure", "HTTP status 400, want 2xx"},
+		{"TLS on a port without it", at, check(object{"url": "https:///"}), "failure", "http: tls: first record does not look like a TLS handshake"},
+		{"unknown name in TLS", secured[goodCert], check(object{"url": "https:///", "tlsConfig": object{"serverName": "other.test"}}), "failure", "http: …tls: internal error…"},
+		{"stopped", alone().stop(), check(object{}), "failure", "http: dial tcp {AT}: connect: connection refused"},
+		{"SIGSTOP", alone().freeze(), within("1s", check(object{})), "failure", "timed out after 1s: http GET http://{AT}/: no response headers from {AT}; connected after …; … bytes sent, 0 received"},
+	}
+	return append(rows, certs.faults(secured, check(certs.tls(object{"url": "https:///", "headers": object{"Host": "shop.test"}})), "http: ", "HTTP status 200 in … ms, 2 bytes over HTTP/2.0")...)
 }

@@ -37,7 +37,7 @@ func TestNewInEveryLanguage(t *testing.T) {
 		said    string // part of the compiler's error
 	}{
 		{"go", "main.go", "var x int = y\n", ".go:61:13: undefined: y"},
-		{"rust", "lib.rs", "fn broken() -> u8 { y }\n", "cannot find value `y` in this scope"},
+		{"rust", "src/lib.rs", "fn broken() -> u8 { y }\n", "cannot find value `y` in this scope"},
 		{"c", "main.c", "int x = y;\n", "use of undeclared identifier 'y'"},
 		{"assemblyscript", "index.ts", "let x: i32 = y;\n", "Cannot find name 'y'"},
 		{"wat", "demo.wat", ")\n", "demo.wat:"},

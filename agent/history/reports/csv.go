@@ -28,15 +28,17 @@ var (
 	probeColumns    = []string{"namespace", "pod", "container", "kind", "handler"}
 	reportColumns   = []string{"uptime", "success_seconds", "warning_seconds", "failure_seconds", "unknown_seconds", "incidents", "mean_seconds", "longest_seconds"}
 	incidentColumns = []string{"start", "end", "duration_seconds", "reason", "text"}
-	targetColumn    = "target" // the last column: readers may use positions
+	// The last columns, since readers may use positions. A row for each incident has no maintenance: there are no
+	// incidents within it.
+	targetColumn      = "target"
+	maintenanceColumn = "maintenance_seconds"
 )
 
 func (f *csvForm) begin(*history.Page) error {
-	columns := reportColumns
 	if f.perIncident {
-		columns = incidentColumns
+		return f.out.Write(slices.Concat(probeColumns, incidentColumns, []string{targetColumn}))
 	}
-	return f.out.Write(slices.Concat(probeColumns, columns, []string{targetColumn}))
+	return f.out.Write(slices.Concat(probeColumns, reportColumns, []string{targetColumn, maintenanceColumn}))
 }
 
 func (f *csvForm) item(i *api.ReportItem) error {
@@ -47,7 +49,7 @@ func (f *csvForm) item(i *api.ReportItem) error {
 			uptime = number(*i.Uptime)
 		}
 		return f.out.Write(append(f.cells, uptime, number(i.Seconds.Success), number(i.Seconds.Warning), number(i.Seconds.Failure),
-			number(i.Seconds.Unknown), strconv.Itoa(i.IncidentCount), number(i.MeanSeconds), number(i.LongestSeconds), cell(i.Target)))
+			number(i.Seconds.Unknown), strconv.Itoa(i.IncidentCount), number(i.MeanSeconds), number(i.LongestSeconds), cell(i.Target), number(i.Seconds.Maintenance)))
 	}
 	for k := range i.Incidents {
 		in := &i.Incidents[k]

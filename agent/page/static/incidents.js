@@ -1,6 +1,6 @@
 // @ts-check The open incidents of several probes, each with a list of its probes.
 
-import { h, icon, keep, linkOf, put, refill, said } from "./dom.js";
+import { attr, h, icon, keep, linkOf, put, refill, said } from "./dom.js";
 import { count, line, objects, plural, since } from "./text.js";
 
 const FEW = 50; // probes of an incident that are listed
@@ -16,7 +16,10 @@ class Row {
     this.since = h("span.since");
     this.parts = h("ul.parts");
     this.notes = h("ul.notes", { "aria-label": "Notes" });
-    this.node = h("li", {}, h("details", {}, h("summary.item", { "data-state": "failure" }, icon("failure"), h("span.what", {}, this.size), h("span.why", {}, h("bdi", {}, this.why)), this.since), this.notes, this.parts));
+    this.mark = h("span.mark");
+    this.summary = h("summary.item", {}, this.mark, h("span.what", {}, this.size), h("span.why", {}, h("bdi", {}, this.why)), this.since);
+    this.node = h("li", {}, h("details", {}, this.summary, this.notes, this.parts));
+    this.state = "";
     this.start = "";
     this.seen = "";
     this.noted = "";
@@ -26,7 +29,13 @@ class Row {
   show(n) {
     this.start = n.start;
     put(this.why, line(n.cause, 240));
-    put(this.size, plural(Number(n.failing), "probe"));
+    put(this.size, plural(Number(n.failing), "probe") + (n.maintenance ? " (maintenance)" : ""));
+    const state = n.maintenance ? "maintenance" : "failure";
+    if (state !== this.state) {
+      this.state = state;
+      attr(this.summary, "data-state", state);
+      refill(this.mark, icon(state), h("span.unseen", {}, state));
+    }
     this.tick();
     const notes = JSON.stringify(n.notes ?? []);
     if (notes !== this.noted) {
@@ -38,7 +47,7 @@ class Row {
     this.seen = seen;
     const rest = Number(n.failing) - parts.length;
     refill(this.parts,
-      parts.map((p) => h("li", {}, h("a", { href: linkOf(p) }, said(`${p.namespace}/${p.pod} ${p.container} ${p.kind}`, 200)), " ", h("span.kind", {}, said(p.cause || p.state, 200)))),
+      parts.map((p) => h("li", {}, h("a", { href: linkOf(p) }, said(`${p.namespace}/${p.pod} ${p.container} ${p.kind}`, 200)), " ", h("span.kind", {}, said((p.cause || p.state) + (p.maintenance ? " (maintenance)" : ""), 220)))),
       rest > 0 && h("li", {}, `and ${count(rest)} more: prober describe incident ${line(n.id, 20)}`));
   }
 

@@ -23,6 +23,8 @@ class Side {
     this.plugins = null;
     /** @type {any} */
     this.incidents = null;
+    /** @type {any} */
+    this.maintenance = null;
     this.changed = changed;
     this.due = 0;
     this.epoch = -1;
@@ -38,12 +40,13 @@ class Side {
     if (Date.now() < this.due && this.epoch === store.link.epoch) return;
     this.due = Date.now() + 5000;
     this.epoch = store.link.epoch;
-    const take = (/** @type {"agent" | "targets" | "plugins" | "incidents"} */ name, /** @type {string} */ path) =>
+    const take = (/** @type {"agent" | "targets" | "plugins" | "incidents" | "maintenance"} */ name, /** @type {string} */ path) =>
       ask(path).then((v) => { this[name] = v; this.answers++; }, (e) => { if (e.status === 404) this[name] = null; }).then(() => this.closed || this.changed());
     take("agent", "api/v1/agent");
     take("targets", "api/v1/targets?state=dropped&limit=20");
     take("plugins", "api/v1/plugins");
     take("incidents", INCIDENTS);
+    take("maintenance", "api/v1/maintenance");
   }
 }
 
@@ -204,6 +207,15 @@ function checkLink(c) {
   return "";
 }
 
+/** showSilent names the receivers of notifications that are in a maintenance window of their own. @param {any} into @param {any} list */
+function showSilent(into, list) {
+  const windows = objects(list?.items).filter((w) => w.active && w.receivers?.length).slice(0, 10);
+  const words = windows.map((w) => `No notifications to ${w.receivers.map((/** @type {string} */ r) => line(r, 60)).join(", ")} about ${plural(w.probes, "probe")}: maintenance until ${clock(when(w.until))}${w.reason ? `: ${line(w.reason, 240)}` : ""}`);
+  into.hidden = !words.length;
+  if (into.dataset.words !== words.join("\n")) fill(into, words.map((text) => h("p.calm", {}, icon("maintenance"), said(text, 400))));
+  into.dataset.words = words.join("\n");
+}
+
 /** showCalm says that all probes succeed, if they do, or that there are none. @param {any} into */
 function showCalm(into) {
   const { success, paused, maintenance } = store.counts, calm = success > 0 && success + paused + maintenance === store.probes.size;
@@ -216,7 +228,7 @@ function showCalm(into) {
 /** @returns {import("./app.js").View} */
 export function overview() {
   const top = tiles(), together = incidents(), failing = bad("failure", "Failing now"), warning = bad("warning", "Warnings", 20), unknown = bad("unknown", "Unknown", 20);
-  const calm = h("p.calm", { hidden: true });
+  const calm = h("p.calm", { hidden: true }), silent = h("div", { hidden: true });
   const trouble = h("ul.items"), troubleSection = section("Agent, plugins, targets and containers", trouble);
   const recent = h("ul.events"), recentSection = section("Latest warnings of events", recent);
   const foot = h("p.foot");
@@ -232,6 +244,7 @@ export function overview() {
     together.update(side.incidents);
     for (const part of [failing, warning, unknown]) part.update();
     showCalm(calm);
+    showSilent(silent, side.maintenance);
     const wrong = troubles(trouble, side);
     troubleSection.hidden = !wrong;
     notice.hidden = !wrong || store.counts.failure < 8; // otherwise the section is on the screen
@@ -246,7 +259,7 @@ export function overview() {
   }
   return {
     title: "", update,
-    node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, notice, calm, together.node, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
+    node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, notice, calm, silent, together.node, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
     tick() { for (const part of [together, failing, warning, unknown]) part.tick(); side.refresh(); update(); },
     close() { side.closed = true; for (const part of [failing, warning, unknown]) part.close(); },
   };
@@ -255,19 +268,20 @@ export function overview() {
 /** @returns {import("./app.js").View} */
 export function wall() {
   const top = tiles(), failing = bad("failure", "Failing now", 14), warning = bad("warning", "Warnings", 6);
-  const calm = h("p.calm", { hidden: true }), foot = h("p.foot"), checks = h("ul.items");
+  const calm = h("p.calm", { hidden: true }), silent = h("div", { hidden: true }), foot = h("p.foot"), checks = h("ul.items");
   const side = new Side(() => update());
   function update() {
     top.update();
     failing.update();
     warning.update();
     showCalm(calm);
+    showSilent(silent, side.maintenance);
     const wrong = troubles(checks, side, NOTICES), more = wrong > NOTICES ? ` · ${plural(wrong - NOTICES, "notice")} more in the overview` : "";
     const a = side.agent;
     put(foot, `${clock(now())}${a ? ` · agent ${a.version || "dev"}, up ${span((now() - when(a.started)) / 1000)}` : ""}${more}`);
   }
   return {
-    title: "Wall", update, node: h("div.wall", {}, h("h1.unseen", {}, "Wall screen"), top.node, calm, checks, failing.node, warning.node, foot),
+    title: "Wall", update, node: h("div.wall", {}, h("h1.unseen", {}, "Wall screen"), top.node, calm, silent, checks, failing.node, warning.node, foot),
     tick() { failing.tick(); warning.tick(); side.refresh(); update(); },
     close() { side.closed = true; failing.close(); warning.close(); },
   };

@@ -1,7 +1,10 @@
 package grpcprobe_test
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -27,5 +30,10 @@ func TestGRPCHangIsExplained(t *testing.T) {
 		l, port := rig.Loopback(t)
 		_ = l.Close()
 		rig.WantWaiting(t, rig.Hang(t, handler(t, port, "")), `^dial tcp .*: waiting for .*: connection refused; waits before the next dial$`)
+	})
+	t.Run("no route", func(t *testing.T) {
+		dial := func(context.Context, string, string) (net.Conn, error) { return nil, syscall.EHOSTUNREACH }
+		h := rig.PrepareAt(t, grpcprobe.New(grpcprobe.Config{DialContext: dial}), `{"port":80}`, probe.Target{Host: "127.0.0.1"})
+		rig.WantWaiting(t, rig.Hang(t, h), `^dial tcp .*: waiting for .*; no route to host; waits before the next dial$`)
 	})
 }

@@ -2,7 +2,7 @@
 //! Read converse first.
 
 use crate::config::{tls_options, Config};
-use crate::{check_latency, shorten, Findings};
+use crate::{check_latency, shorten, tls, Findings};
 use prober::net::{self, Conn};
 use prober::{json, Request};
 use std::fmt;
@@ -17,6 +17,9 @@ pub const MAX_LINE: usize = 8 << 10;
 
 /// The most characters of a text of the server in a message.
 const MAX_SHOWN: usize = 200;
+
+/// The most bytes that are shown of something unexpected.
+const MAX_START: usize = 80;
 
 /// Why a conversation failed.
 #[derive(Debug)]
@@ -35,7 +38,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof => f.write_str("the server closed the connection"),
             Error::Io(e) => e.fmt(f),
             Error::Refused(text) | Error::Protocol(text) | Error::Tls(text) => f.write_str(text),
         }
@@ -49,12 +51,11 @@ impl From<io::Error> for Error {
 }
 
 impl Error {
-    /// Returns the error with what failed before its text.
+    /// Returns the error with what failed before its text. Errors of I/O have what the peer awaits instead.
     pub fn during(self, what: &str) -> Error {
         let text = format!("{}: {}", what, self);
         match self {
-            Error::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof => Error::Io(io::Error::new(io::ErrorKind::Other, text)),
-            Error::Io(e) => Error::Io(io::Error::new(e.kind(), text)),
+            Error::Io(_) => self,
             Error::Refused(_) => Error::Refused(text),
             Error::Protocol(_) => Error::Protocol(text),
             Error::Tls(_) => Error::Tls(text),
@@ -85,7 +86,20 @@ pub struct Peer<'a> {
     pub findings: Findings,
     name: &'static str,
     conn: Conn,
+    tls_first: bool,
     buf: Vec<u8>, // read, and not yet returned
+    awaited: Awaited,
+}
+
+/// What the server must send next.
+#[derive(Default)]
+struct Awaited {
+    /// Begins errors of I/O; may be "".
+    step: String,
+    /// The name of what comes, such as "answer to PING"; "" if another message is shown after the deadline.
+    noun: String,
+    /// How many bytes have come.
+    received: usize,
 }
 
 /// Connects to the target, calls talk, and checks certificates and latency. talk returns the message of a
@@ -102,7 +116,8 @@ pub fn converse(protocol: &Protocol, request: &Request, talk: impl FnOnce(&mut P
         }
     };
     findings.metric("connect_seconds", "s", start.elapsed().as_secs_f64());
-    let mut peer = Peer { config: &config, findings, name: protocol.name, conn, buf: Vec::new() };
+    let mut peer =
+        Peer { config: &config, findings, name: protocol.name, conn, tls_first: protocol.tls_first, buf: Vec::new(), awaited: Awaited::default() };
     let secured = if protocol.tls_first && config.flag("tls") { peer.start_tls() } else { Ok(()) };
     let said = secured.and_then(|_| talk(&mut peer));
     let took = start.elapsed();
@@ -122,13 +137,37 @@ pub fn converse(protocol: &Protocol, request: &Request, talk: impl FnOnce(&mut P
 }
 
 impl Peer<'_> {
-    /// Sets the message of an attempt whose time ends before the server has answered.
-    pub fn awaits(&self, what: &str) {
-        prober::progress(&format!("no answer to {}", what));
+    /// Sets the step whose answer comes next. It begins errors of I/O, and is part of the message of an attempt
+    /// whose time ends before the server has answered.
+    pub fn awaits(&mut self, step: &str) {
+        self.set_awaited(step, format!("answer to {}", step));
+    }
+
+    pub fn awaits_greeting(&mut self) {
+        self.set_awaited("the greeting", "greeting of the server".into());
+    }
+
+    /// Sets the message of an attempt whose time ends before something comes. It begins errors of I/O.
+    pub fn awaits_or(&mut self, message: &str) {
+        prober::progress(message);
+        self.awaited = Awaited { step: message.into(), ..Awaited::default() };
+    }
+
+    fn set_awaited(&mut self, step: &str, noun: String) {
+        prober::progress(&format!("no {}", noun));
+        self.awaited = Awaited { step: step.into(), noun, received: 0 };
+    }
+
+    /// Returns an error of I/O with the step that it ended.
+    fn failed(&self, e: io::Error) -> Error {
+        match self.awaited.step.as_str() {
+            "" => e.into(),
+            step => io::Error::new(e.kind(), format!("{}: {}", step, e)).into(),
+        }
     }
 
     pub fn send(&mut self, data: &[u8]) -> Result<()> {
-        Ok(self.conn.write_all(data)?)
+        self.conn.write_all(data).map_err(|e| self.failed(e))
     }
 
     /// Starts TLS. Data that was sent before could be another's.
@@ -136,8 +175,13 @@ impl Peer<'_> {
         if !self.buf.is_empty() {
             return Err(Error::Tls("the server sent more than its answer before TLS".into()));
         }
-        prober::progress("the TLS handshake did not end");
-        Ok(self.conn.start_tls(&tls_options(self.config))?)
+        self.awaited = Awaited::default();
+        prober::progress(""); // the host says more about a handshake
+        let options = tls_options(self.config);
+        match self.tls_first && self.config.flag("tls") {
+            true => Ok(tls::start(&mut self.conn, &options)?),
+            false => Ok(self.conn.start_tls(&options)?),
+        }
     }
 
     /// Returns the next n bytes, at most MAX_MESSAGE. Memory grows with what comes, not with n.
@@ -146,7 +190,7 @@ impl Peer<'_> {
             return Err(self.protocol(format!("a message of {} bytes", n)));
         }
         while self.buf.len() < n {
-            self.more()?;
+            self.more(|_| String::new())?;
         }
         Ok(self.buf.drain(..n).collect())
     }
@@ -162,15 +206,28 @@ impl Peer<'_> {
             if self.buf.len() >= MAX_LINE {
                 return Err(self.protocol(format!("a line of more than {} bytes", MAX_LINE)));
             }
-            self.more()?;
+            self.more(|start| format!(", {:?}", shown(start)))?;
         }
     }
 
-    fn more(&mut self) -> Result<()> {
+    /// Reads more. excerpt returns what is shown of the start of an answer.
+    fn more(&mut self, excerpt: impl Fn(&[u8]) -> String) -> Result<()> {
+        let mut part = String::new();
+        if self.awaited.received > 0 {
+            let shown = if self.buf.is_empty() { String::new() } else { excerpt(&self.buf) };
+            part = format!("{} {}{}", self.awaited.received, if self.awaited.received == 1 { "byte" } else { "bytes" }, shown);
+            if !self.awaited.noun.is_empty() {
+                prober::progress(&format!("unfinished {}: {}", self.awaited.noun, part));
+            }
+        }
         let mut chunk = [0; 4096];
-        match self.conn.read(&mut chunk)? {
-            0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+        match self.conn.read(&mut chunk).map_err(|e| self.failed(e))? {
+            0 => {
+                let after = if part.is_empty() { part } else { format!(" after {}", part) };
+                Err(self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, format!("the server closed the connection{}", after))))
+            }
             n => {
+                self.awaited.received += n;
                 self.buf.extend_from_slice(&chunk[..n]);
                 Ok(())
             }
@@ -180,6 +237,13 @@ impl Peer<'_> {
     /// Returns the error of a server that does not follow the protocol.
     pub fn protocol(&self, why: impl fmt::Display) -> Error {
         Error::Protocol(format!("not {}: {}", self.name, why))
+    }
+
+    /// Returns the error of a server that sent something else. start was read, and what came after it is shown too.
+    pub fn unexpected(&self, start: &[u8]) -> Error {
+        let mut sent = [start, &self.buf].concat();
+        sent.truncate(sent.iter().position(|b| *b == b'\n').unwrap_or(sent.len()).min(MAX_START));
+        self.protocol(format!("it sent {:?}", shown(&sent)))
     }
 
     fn check_certificates(&mut self) -> prober::Result<()> {

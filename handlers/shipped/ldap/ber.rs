@@ -33,7 +33,7 @@ pub fn small(tag: u8, value: u8) -> Vec<u8> {
 pub fn read(peer: &mut Peer, tag: u8) -> Result<Vec<u8>> {
     let head = peer.exact(2)?;
     if head[0] != tag {
-        return Err(peer.protocol(format!("it sent an element with the tag {:#04x}", head[0])));
+        return Err(peer.unexpected(&head));
     }
     let mut size = usize::from(head[1]);
     if size > 0x7f {

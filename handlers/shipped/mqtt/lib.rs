@@ -122,7 +122,7 @@ fn round_trip(peer: &mut Peer, topic: &str) -> Result<()> {
     }
     let start = Instant::now();
     let text = "prober ".to_string() + &random_text()?;
-    prober::progress(&format!("the message to {:?} did not come back", topic));
+    peer.awaits_or(&format!("the message to {:?} did not come back", topic));
     packet::send(peer, PUBLISH, &[packet::text(topic), text.as_bytes().to_vec()].concat())?;
     loop {
         let packet = wait_for(peer, PUBLISH)?;
@@ -142,7 +142,7 @@ fn subscribe(peer: &mut Peer, topic: &str) -> Result<()> {
 fn expect(peer: &mut Peer, message: &Config) -> Result<String> {
     let (topic, want) = (message.text("topic"), message.text("contains"));
     subscribe(peer, &topic)?;
-    prober::progress(&format!("no message of {:?}", topic));
+    peer.awaits_or(&format!("no message of {:?}", topic));
     loop {
         let packet = packet::receive(peer, &[PUBLISH, SUBACK])?;
         match (packet.kind, packet.body.as_slice()) {
@@ -154,7 +154,7 @@ fn expect(peer: &mut Peer, message: &Config) -> Result<String> {
                 if packet::matches(&topic, name) && String::from_utf8_lossy(payload).contains(&want) {
                     return Ok(seen);
                 }
-                prober::progress(&format!("no message of {:?} contains {:?}; the last one was {:?}", topic, want, seen));
+                peer.awaits_or(&format!("no message of {:?} contains {:?}; the last one was {:?}", topic, want, seen));
             }
         }
     }

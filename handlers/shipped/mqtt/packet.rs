@@ -48,8 +48,12 @@ pub fn send(peer: &mut Peer, first: u8, body: &[u8]) -> Result<()> {
 /// Reads a packet, which must be of one of some kinds.
 pub fn receive(peer: &mut Peer, kinds: &[u8]) -> Result<Packet> {
     let first = peer.exact(1)?[0];
-    if !kinds.contains(&(first & 0xf0)) {
-        return Err(peer.protocol(format!("a packet of kind {}, want {}", first >> 4, kinds[0] >> 4)));
+    let (kind, flags) = (first & 0xf0, first & 0x0f);
+    if !kinds.contains(&kind) || (kind != PUBLISH && flags != 0) {
+        return Err(match kinds {
+            [CONNACK] => peer.unexpected(&[first]),
+            _ => peer.protocol(format!("a packet of kind {}, want {}", kind >> 4, kinds[0] >> 4)),
+        });
     }
     let mut size = 0;
     for i in 0.. {
@@ -62,7 +66,7 @@ pub fn receive(peer: &mut Peer, kinds: &[u8]) -> Result<Packet> {
             return Err(peer.protocol("a length of more than four bytes"));
         }
     }
-    Ok(Packet { kind: first & 0xf0, flags: first & 0x0f, body: peer.exact(size)? })
+    Ok(Packet { kind, flags, body: peer.exact(size)? })
 }
 
 /// Returns a string after its length.

@@ -11,14 +11,25 @@ mod login;
 mod wire;
 
 use login::Credentials;
-use wire::{ServerError, Session, Table, SSL};
+use wire::{Row, ServerError, Session, SSL};
 
 prober::plugin!(probe, validate);
 
 const PROTOCOL: Protocol = Protocol { name: "MySQL", tls_first: false };
 
-/// The error that a server before REPLICA STATUS returns.
+/// The error that a server returns for a statement that it does not know.
 const SYNTAX_ERROR: u16 = 1064;
+
+/// The statements that list the channels of replication, in the order of attempts. MySQL before 8.0.22 knows only the
+/// old name. MariaDB lists all channels only with ALL.
+const MYSQL_STATUS: &[&str] = &["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"];
+const MARIADB_STATUS: &[&str] = &["SHOW ALL SLAVES STATUS"];
+
+/// The most channels that are read, which is the limit of MySQL.
+const MAX_CHANNELS: u64 = 256;
+
+/// The channel of a member of a group, which runs only while the member joins.
+const RECOVERY_CHANNEL: &str = "group_replication_recovery";
 
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
@@ -84,15 +95,10 @@ fn refused(e: ServerError) -> Error {
     Error::Refused(format!("{} ({})", e.text, e.code))
 }
 
-/// Checks the role and the lag. A server with a replication that does not run is a Failure.
+/// Checks the role and the lag. A server with a channel of replication that does not run is a Failure.
 fn check_replication(s: &mut Session, said: String) -> Result<String> {
-    let status = match s.query("SHOW REPLICA STATUS")? {
-        // MariaDB before 10.5 and MySQL before 8.0.22 know only the old name.
-        Err(e) if e.code == SYNTAX_ERROR => s.query("SHOW SLAVE STATUS")?,
-        status => status,
-    };
-    let status = status.map_err(refused)?;
-    let role = if status.rows == 0 { "source" } else { "replica" };
+    let channels = Channels::of(s)?;
+    let role = if channels.count == 0 { "source" } else { "replica" };
     let want = s.peer.config.text("role");
     if !want.is_empty() && want != role {
         s.peer.findings.fail_for("body", format!("the role is {}, want {}", role, want));
@@ -100,31 +106,83 @@ fn check_replication(s: &mut Session, said: String) -> Result<String> {
     if role == "source" {
         return Ok(said + ", no replica");
     }
-    let lag = lag_of(&status)?;
-    s.peer.findings.metric("replication_lag_seconds", "s", lag);
+    if let Some(why) = channels.stopped {
+        return Err(Error::Refused(why));
+    }
+    let (lag, place) = (channels.lag, channels.slowest);
+    s.peer.findings.metric("replication_lag_seconds", "s", lag.into());
     let config = s.peer.config;
-    common::check_bound(&mut s.peer.findings, config, "lag", Duration::from_secs_f64(lag), |limit| format!("the replica is {} s behind, more than {}", lag, limit));
-    Ok(format!("{}, a replica, {} s behind", said, lag))
+    common::check_bound(&mut s.peer.findings, config, "lag", Duration::from_secs(lag.into()), |limit| {
+        format!("{}the replica is {} s behind, more than {}", place, lag, limit)
+    });
+    match channels.count {
+        1 => Ok(format!("{}, a replica, {} s behind", said, lag)),
+        n => Ok(format!("{}, a replica with {} channels, {} s behind", said, n, lag)),
+    }
 }
 
-fn lag_of(status: &Table) -> Result<f64> {
-    let lag = status.get("Seconds_Behind_Master").or_else(|| status.get("Seconds_Behind_Source"));
-    match lag.and_then(|text| text.parse::<u32>().ok()) {
-        Some(lag) => Ok(lag.into()),
-        None => {
-            let why = ["Last_IO_Error", "Last_SQL_Error"].iter().find_map(|name| status.get(name).filter(|text| !text.is_empty()));
-            Err(Error::Refused(format!("the replication does not run: {}", shown(why.unwrap_or("it is stopped").as_bytes()))))
+/// The channels of replication of a server.
+#[derive(Default)]
+struct Channels {
+    count: usize,
+    /// Why the first of them that does not run is stopped.
+    stopped: Option<String>,
+    /// The greatest lag, in seconds.
+    lag: u32,
+    /// The start of messages about the channel with this lag.
+    slowest: String,
+}
+
+impl Channels {
+    fn of(s: &mut Session) -> Result<Channels> {
+        let statements = if is_mariadb(&s.greeting.version) { MARIADB_STATUS } else { MYSQL_STATUS };
+        for (i, sql) in statements.iter().enumerate() {
+            let mut channels = Channels::default();
+            match s.query(sql, MAX_CHANNELS, |row| channels.add(&row))? {
+                Ok(_) => return Ok(channels),
+                Err(e) if e.code == SYNTAX_ERROR && i + 1 < statements.len() => {}
+                Err(e) => return Err(refused(e)),
+            }
+        }
+        Ok(Channels::default())
+    }
+
+    fn add(&mut self, row: &Row) {
+        let name = row.get("Channel_Name").or_else(|| row.get("Connection_name")).unwrap_or_default();
+        if name == RECOVERY_CHANNEL {
+            return;
+        }
+        self.count += 1;
+        let place = if name.is_empty() { String::new() } else { format!("channel {:?}: ", shown(name.as_bytes())) };
+        let lag = row.get("Seconds_Behind_Master").or_else(|| row.get("Seconds_Behind_Source"));
+        match lag.and_then(|text| text.parse().ok()) {
+            Some(lag) if lag > self.lag || self.count == 1 => {
+                self.lag = lag;
+                self.slowest = place;
+            }
+            Some(_) => {}
+            None if self.stopped.is_none() => {
+                let why = ["Last_IO_Error", "Last_SQL_Error"].iter().find_map(|name| row.get(name).filter(|text| !text.is_empty()));
+                self.stopped = Some(format!("{}the replication does not run: {}", place, shown(why.unwrap_or("it is stopped").as_bytes())));
+            }
+            None => {}
         }
     }
 }
 
 fn check_query(s: &mut Session) -> Result<String> {
-    let start = Instant::now();
-    let answer = s.query(&s.peer.config.text("query")).and_then(|answer| answer.map_err(refused)).map_err(|e| e.during("the query"))?;
+    let (start, sql) = (Instant::now(), s.peer.config.text("query"));
+    let mut value = None;
+    let answer = s.query(&sql, 1, |mut row| value = row.values.drain(..).next().flatten());
+    let rows = answer.and_then(|rows| rows.map_err(refused)).map_err(|e| e.during("the query"))?;
     s.peer.findings.metric("query_seconds", "s", start.elapsed().as_secs_f64());
     let config = s.peer.config;
-    query::check(&mut s.peer.findings, config, answer.value(0), answer.rows);
-    Ok(query::summary(answer.value(0), answer.rows))
+    query::check(&mut s.peer.findings, config, value.as_deref(), rows);
+    Ok(query::summary(value.as_deref(), rows))
+}
+
+fn is_mariadb(version: &str) -> bool {
+    version.contains("MariaDB")
 }
 
 /// Returns "MariaDB 10.11.6" for "5.5.5-10.11.6-MariaDB-0+deb12u1".
@@ -132,7 +190,7 @@ fn product(version: &str) -> String {
     let version: String = version.chars().filter(|c| !c.is_control()).take(60).collect();
     let number = version.strip_prefix("5.5.5-").unwrap_or(&version);
     let number = number.split('-').next().unwrap_or_default();
-    match version.contains("MariaDB") {
+    match is_mariadb(&version) {
         true => format!("MariaDB {}", number),
         false => format!("MySQL {}", number),
     }

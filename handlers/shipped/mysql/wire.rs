@@ -61,7 +61,7 @@ pub struct ServerError {
 impl Session<'_, '_> {
     /// Reads the greeting of the server.
     pub fn new<'a, 'b>(peer: &'a mut Peer<'b>) -> Result<Session<'a, 'b>> {
-        prober::progress("no greeting of the server");
+        peer.awaits_greeting();
         let mut s = Session { peer, next: 0, greeting: Greeting::default() };
         let body = s.receive()?;
         if body[0] != 10 {
@@ -97,7 +97,7 @@ impl Session<'_, '_> {
         let head = self.peer.exact(4)?;
         let size = Reader(&head).number(3).unwrap_or_default() as usize;
         if !(1..=MAX_MESSAGE).contains(&size) {
-            return Err(self.peer.protocol(format!("it sent {:?}", shown(&head))));
+            return Err(self.peer.unexpected(&head));
         }
         let body = self.peer.exact(size)?;
         if body[0] == ERR {
@@ -125,8 +125,9 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Returns the answer to a query, or the error of the server.
-    pub fn query(&mut self, sql: &str) -> Result<std::result::Result<Table, ServerError>> {
+    /// Calls each with the first rows of the answer to a query, at most most. It returns how many rows the answer
+    /// has, or the error of the server.
+    pub fn query(&mut self, sql: &str, most: u64, mut each: impl FnMut(Row)) -> Result<std::result::Result<u64, ServerError>> {
         self.peer.awaits("the query");
         self.command(0x03, sql)?;
         let head = match self.try_receive()? {
@@ -134,10 +135,9 @@ impl Session<'_, '_> {
             Err(e) => return Ok(Err(e)),
         };
         let count = Reader(&head).length().filter(|n| *n <= MAX_COLUMNS).ok_or_else(|| self.peer.protocol("a malformed answer"))?;
-        let mut table = Table::default();
+        let (mut columns, mut rows) = (Vec::new(), 0);
         for _ in 0..count {
-            let column = column(&self.receive()?).ok_or_else(|| self.peer.protocol("a malformed column"))?;
-            table.columns.push(column);
+            columns.push(column(&self.receive()?).ok_or_else(|| self.peer.protocol("a malformed column"))?);
         }
         if count > 0 && !is_eof(&self.receive()?) {
             return Err(self.peer.protocol("columns without an end"));
@@ -147,12 +147,13 @@ impl Session<'_, '_> {
             if is_eof(&body) {
                 break;
             }
-            if table.rows == 0 {
-                table.first = row(&body, count).ok_or_else(|| self.peer.protocol("a malformed row"))?;
+            if rows < most {
+                let values = values(&body, count).ok_or_else(|| self.peer.protocol("a malformed row"))?;
+                each(Row { columns: &columns, values });
             }
-            table.rows += 1;
+            rows += 1;
         }
-        Ok(Ok(table))
+        Ok(Ok(rows))
     }
 
     /// Ends the session. The server may have closed the connection already.
@@ -161,23 +162,17 @@ impl Session<'_, '_> {
     }
 }
 
-/// The answer to a query.
-#[derive(Default)]
-pub struct Table {
-    columns: Vec<String>,
-    pub rows: u64,
-    first: Vec<Option<String>>, // the first row
+/// A row of the answer to a query.
+pub struct Row<'a> {
+    columns: &'a [String],
+    /// None is NULL.
+    pub values: Vec<Option<String>>,
 }
 
-impl Table {
-    /// Returns the value of a column in the first row; None if it is NULL or does not exist.
+impl Row<'_> {
+    /// Returns the value of a column; None if it is NULL or does not exist.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.value(self.columns.iter().position(|c| c.eq_ignore_ascii_case(name))?)
-    }
-
-    /// Returns the value at an index of the first row.
-    pub fn value(&self, column: usize) -> Option<&str> {
-        self.first.get(column)?.as_deref()
+        self.values.get(self.columns.iter().position(|c| c.eq_ignore_ascii_case(name))?)?.as_deref()
     }
 }
 
@@ -192,7 +187,7 @@ fn column(body: &[u8]) -> Option<String> {
     r.text()
 }
 
-fn row(body: &[u8], count: u64) -> Option<Vec<Option<String>>> {
+fn values(body: &[u8], count: u64) -> Option<Vec<Option<String>>> {
     let mut r = Reader(body);
     (0..count).map(|_| r.value()).collect()
 }

@@ -40,7 +40,7 @@ pub fn start_tls(peer: &mut Peer) -> Result<()> {
     match peer.exact(1)?[0] {
         b'S' => peer.start_tls(),
         b'N' => Err(Error::Tls("the server does not offer TLS".into())),
-        other => Err(peer.protocol(format!("it sent {:?} in answer to the request for TLS", shown(&[other])))),
+        other => Err(peer.unexpected(&[other]).during("the request for TLS")),
     }
 }
 
@@ -164,7 +164,7 @@ fn receive(peer: &mut Peer) -> Result<(u8, Vec<u8>)> {
     let head = peer.exact(5)?;
     let size = number(&head[1..]).and_then(|n| usize::try_from(n).ok()).unwrap_or_default();
     if !head[0].is_ascii_alphabetic() || !(4..=MAX_MESSAGE).contains(&size) {
-        return Err(peer.protocol(format!("it sent {:?}", shown(&head))));
+        return Err(peer.unexpected(&head));
     }
     let body = peer.exact(size - 4)?;
     match head[0] {

@@ -35,7 +35,7 @@ fn probe(request: &Request) -> prober::Result {
 
 fn talk(peer: &mut Peer) -> Result<String> {
     let start = Instant::now();
-    prober::progress("no greeting of the server");
+    peer.awaits_greeting();
     let greeting = reply(peer)?.want(220, "the greeting")?;
     peer.findings.metric("greeting_seconds", "s", start.elapsed().as_secs_f64());
     let hello = format!("EHLO {}", peer.config.text("name"));
@@ -58,7 +58,6 @@ fn talk(peer: &mut Peer) -> Result<String> {
         log_in(peer, &offer)?;
         peer.findings.metric("login_seconds", "s", start.elapsed().as_secs_f64());
     }
-    peer.awaits("QUIT");
     let _ = ask(peer, "QUIT", "QUIT"); // servers may close the connection at once
     Ok(format!("{} {}", greeting.code, greeting.lines[0]))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
@@ -56,16 +57,19 @@ const minPod = 12
 
 // incidentItems returns the rows of incidents.
 func incidentItems(all []*api.IncidentStatus) (items []item) {
-	longest, forPod := 0, 0
+	longest, forPod, pair := 0, 0, maxPair
 	for _, n := range all {
+		if n.Maintenance {
+			pair = maxPair - len(" ("+api.InMaintenance+")")
+		}
 		longest, forPod = max(longest, utf8.RuneCountInString(line(n.Cause))), max(forPod, utf8.RuneCountInString(line(n.First.Pod)))
 	}
-	forPod = min(forPod, max(maxPair-longest, minPod))
+	forPod = min(forPod, max(pair-longest, minPod))
 	for _, n := range all {
 		items = append(items, item{
 			name: n.ID, object: n,
 			cells: []string{
-				n.ID, ago(n.Start), n.State, fmt.Sprint(probesOf(n)), shortened(n.Cause, maxPair-forPod), shortened(n.First.Pod, forPod),
+				n.ID, ago(n.Start), n.Word(), fmt.Sprint(probesOf(n)), shortened(n.Cause, pair-forPod), shortened(n.First.Pod, forPod),
 				lastedOf(n), n.Cause, partName(&n.First), n.First.Target, n.First.Cause,
 			},
 		})
@@ -169,7 +173,7 @@ func describeIncident(out io.Writer, n *api.IncidentStatus) error {
 	field := func(name, value string) { fmt.Fprintf(w, "%s:\t%s\n", name, line(value)) }
 	field("Incident", n.ID)
 	field("Cause", n.Cause)
-	state := n.State
+	state := n.Word()
 	if !n.End.IsZero() {
 		state += " " + ago(n.End) + " ago"
 	}
@@ -206,15 +210,19 @@ func describeIncident(out io.Writer, n *api.IncidentStatus) error {
 		if p.Dependent {
 			state += ", depends on others"
 		}
+		if p.Maintenance {
+			state += " (" + api.InMaintenance + ")"
+		}
 		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\n", p.Since.Sub(n.Start).Round(time.Second), line(partName(p)), line(state), line(p.Cause))
 	}
 	return w.Flush()
 }
 
-// incidentsText returns the number of open incidents and the cause of the largest; "" if at most one probe fails,
+// incidentsText returns the number of open incidents that are not in maintenance, and the cause of the largest; "" if at most one probe fails,
 // or if the agent is too old.
 func incidentsText(ctx context.Context, c *client.Client, s *selection) string {
 	all, err := listIncidents(ctx, c, &selection{Filter: client.Filter{Namespace: s.Namespace, State: api.IncidentOpen}, selector: s.selector})
+	all = slices.DeleteFunc(all, func(i item) bool { return i.object.(*api.IncidentStatus).Maintenance })
 	if err != nil || len(all) == 0 {
 		return ""
 	}

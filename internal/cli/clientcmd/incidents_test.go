@@ -34,6 +34,62 @@ func twoIncidents() (list, large string) {
 	return `{"items":[` + large + `,` + small + `]}`, large
 }
 
+// -n and -l reduce receivers to their incidents of these pods.
+func TestNotificationsOfLabels(t *testing.T) {
+	const alert = `{"namespace":"%s","pod":"%s","container":"web","kind":"readiness","state":"failure","told":"%s","labels":{"team":"%s"}%s}`
+	receiver := func(name string, alerts ...string) string {
+		return fmt.Sprintf(`{"name":%q,"type":"exec","state":"ok","open":7,"pending":8,"alerts":[%s]}`, name, strings.Join(alerts, ","))
+	}
+	a := newFakeAgent(t, map[string]string{"GET /api/v1/notifications": `{"items":[` +
+		receiver("ops", fmt.Sprintf(alert, "shop", "a", "failure", "shop", ""), fmt.Sprintf(alert, "shop", "b", "success", "shop", ""),
+			fmt.Sprintf(alert, "shop", "c", "success", "shop", `,"maintenance":true`), fmt.Sprintf(alert, "pay", "d", "failure", "pay", "")) + "," +
+		receiver("pay", fmt.Sprintf(alert, "pay", "d", "success", "pay", "")) + "," + receiver("idle") + `]}`})
+	for args, want := range map[string]string{
+		"":                      "ops exec ok 7 8 - -\npay exec ok 7 8 - -\nidle exec ok 7 8 - -",
+		"-l team=shop":          "ops exec ok 1 1 - -",
+		"-l team=pay":           "ops exec ok 1 0 - -\npay exec ok 0 1 - -",
+		"-n pay pay":            "pay exec ok 0 1 - -",
+		"-n shop -l team=pay":   "",
+		"-l team!=shop -o name": "notification/ops\nnotification/pay",
+		"-l team=shop -o jsonpath={.items[*].alerts[*].pod}": "a b c",
+	} {
+		code, stdout, stderr := prober(a.URL, append([]string{"get", "notifications", "--no-headers"}, strings.Fields(args)...)...)
+		if code != 0 || squeezed(stdout) != want {
+			t.Errorf("%s: exit code %d, %s\n%s", args, code, stderr, stdout)
+		}
+	}
+}
+
+func TestIncidentInMaintenanceIsShown(t *testing.T) {
+	start := time.Now().Add(-10 * time.Minute)
+	in, out := incidentPart("shop", "web-1", start, 0, `,"maintenance":true`), incidentPart("db", "db-0", start, 0, "")
+	of := func(id, more string, parts ...string) string {
+		return fmt.Sprintf(`{"id":%q,"state":"open"%s,"cause":"DNS","start":%q,"failing":%d,"probes":2,"first":%s,"parts":[%s]}`,
+			id, more, start.Format(time.RFC3339), len(parts), parts[0], strings.Join(parts, ","))
+	}
+	whole := of("1", `,"maintenance":true`, in, in)
+	a := newFakeAgent(t, map[string]string{
+		"GET /api/v1/incidents": `{"items":[` + whole + `,` + of("2", "", in, out) + `]}`, "GET /api/v1/incidents/1": whole,
+		"GET /api/v1/probes": `{"items":[{"namespace":"db","pod":"db-0","container":"web","kind":"readiness","state":"failure","cause":"refused"}]}`,
+		"GET /api/v1/pods":   `{"items":[]}`, "GET /api/v1/plugins": `{"items":[]}`, "GET /readyz": "[+]ping ok",
+	})
+	for args, want := range map[string]string{
+		"get incidents --no-headers":         "1 10m open (maintenance) 2 DNS web-1\n2 10m open 2 DNS web-1",
+		"get incidents -n shop --no-headers": "1 10m open (maintenance) 2 DNS web-1\n2 10m open (maintenance) 1 DNS web-1",
+		"get incidents -n db --no-headers":   "2 10m open 1 DNS db-0",
+	} {
+		if code, stdout, stderr := prober(a.URL, strings.Fields(args)...); code != 0 || squeezed(stdout) != want {
+			t.Errorf("%s: exit code %d\n%s%s", args, code, stdout, stderr)
+		}
+	}
+	if _, stdout, _ := prober(a.URL, "describe", "incident", "1"); !strings.Contains(stdout, "State:     open (maintenance)\n") || strings.Count(stdout, "failure (maintenance)") != 2 {
+		t.Errorf("describe: %s", stdout)
+	}
+	if _, stdout, _ := prober(a.URL, "status"); !strings.Contains(stdout, "1 incident: DNS (2 probes)") {
+		t.Errorf("status: %s", stdout)
+	}
+}
+
 func TestIncidentsAreShown(t *testing.T) {
 	list, large := twoIncidents()
 	a := newFakeAgent(t, map[string]string{

@@ -189,6 +189,7 @@ func shop(t *testing.T) *site {
 		{Name: "far", From: now.Add(60 * 24 * time.Hour), Until: now.Add(61 * 24 * time.Hour)},
 		{Name: "others", Active: true, From: now, Until: now.Add(time.Hour), Match: []api.ProbeMatch{{Namespace: "none"}}},
 		{Name: "over"},
+		{Name: "silent", Active: true, From: now, Until: now.Add(time.Hour), Receivers: []string{"secret-receiver"}},
 	}
 	return s
 }

@@ -266,7 +266,7 @@ func (x *pageExport) addWindows(ctx context.Context, c *client.Client, page *pub
 	}
 	for i := range windows {
 		w := &windows[i]
-		if w.From.IsZero() || !w.Active && w.From.Sub(page.Until) > announced {
+		if len(w.Receivers) > 0 || w.From.IsZero() || !w.Active && w.From.Sub(page.Until) > announced {
 			continue
 		}
 		match, err := maintenance.ParseMatch(w.Match)

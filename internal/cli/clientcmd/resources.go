@@ -58,12 +58,12 @@ func resources() []*resource {
 		},
 		{
 			name: "notifications", aliases: []string{"notification", "receivers"}, short: "Show receivers of notifications and their states", args: "[RECEIVER]...",
-			example: "  prober get notifications -o wide\n  prober get notifications ops -o jsonpath='{.items[0].alerts[*].pod}'",
+			example: "  prober get notifications -o wide\n  prober get notifications -l team=shop -o json\n  prober get notifications ops -o jsonpath='{.items[0].alerts[*].pod}'",
 			columns: []column{
 				{head: "NAME"}, {head: "TYPE"}, {head: "STATE"}, {head: "OPEN"}, {head: "PENDING"}, {head: "SENT"},
 				{"DELIVERED", true}, {"FAILED", true}, {"REFUSED", true}, {"DROPPED", true}, {"ANSWER", true}, {head: "ERROR"},
 			},
-			list: listNotifications,
+			labelled: true, list: listNotifications,
 		},
 	}
 }
@@ -326,12 +326,15 @@ func listNotifications(ctx context.Context, c *client.Client, s *selection) ([]i
 	var items []item
 	for i := range receivers {
 		r := &receivers[i]
-		if !s.selectsName(r.Name) {
+		if !s.selectsName(r.Name) || !s.selectAlerts(r) {
 			continue
 		}
 		state := r.State
 		if !r.QuietUntil.IsZero() {
 			state += ", quiet"
+		}
+		if r.Maintenance != nil {
+			state += ", " + api.InMaintenance
 		}
 		items = append(items, item{
 			name: r.Name, object: r,
@@ -342,4 +345,26 @@ func listNotifications(ctx context.Context, c *client.Client, s *selection) ([]i
 		})
 	}
 	return items, err
+}
+
+// selectAlerts reduces a receiver to its incidents in the namespace and with the labels. It reports whether one is
+// left, or all are selected.
+func (s *selection) selectAlerts(r *api.Receiver) bool {
+	if s.Namespace == "" && s.selector == nil {
+		return true
+	}
+	r.Open, r.Pending = 0, 0
+	r.Alerts = slices.DeleteFunc(r.Alerts, func(a api.Alert) bool {
+		return s.Namespace != "" && s.Namespace != a.Namespace || s.selector != nil && !s.selector.Matches(labels.Set(a.Labels))
+	})
+	for i := range r.Alerts {
+		a := &r.Alerts[i]
+		if a.Told != "success" {
+			r.Open++
+		}
+		if a.Told != a.State && !a.Maintenance {
+			r.Pending++
+		}
+	}
+	return len(r.Alerts) > 0
 }

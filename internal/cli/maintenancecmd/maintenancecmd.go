@@ -50,9 +50,12 @@ func newStart(env *command.Env, agent *remote.Flags) *cobra.Command {
 			"is notified of what begins to fail in the window. What still fails at its end is notified then.\n" +
 			"A TARGET is a POD, a POD/CONTAINER, or the name or group of a target; * matches any characters. Probes that\n" +
 			"appear later are selected too. With --state-dir of the agent the window survives a restart.\n\n" +
+			"With --receiver only these receivers get no messages, about all probes or the selected ones. Nothing else\n" +
+			"changes: the probes are not in maintenance for others, nor for reports.\n\n" +
 			"Exit code 0, 1 if it failed, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober maintenance start shop --for 2h --reason 'new disks'\n  prober maintenance start 'db-*' -n shop --for 1h --from 2026-12-24T22:00\n" +
-			"  prober maintenance start -l tier=data --for 30m --uptime count",
+			"  prober maintenance start -l tier=data --for 30m --uptime count\n" +
+			"  prober maintenance start --receiver pager --for 2h --reason 'on site'",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: agent.Complete(env, podNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,17 +74,21 @@ func newStart(env *command.Env, agent *remote.Flags) *cobra.Command {
 	c.Flags().StringVarP(&s.namespace, "namespace", "n", "", "namespace of the probes (default: all)")
 	c.Flags().StringVarP(&s.labels, "selector", "l", "", "labels of the pods and targets, such as app=shop,tier!=cache")
 	c.Flags().BoolVar(&s.all, "all", false, "all probes of the agent")
+	c.Flags().StringArrayVar(&s.asked.Receivers, "receiver", nil, "the receiver of notifications that gets no messages, instead of all; may be repeated")
+	_ = c.RegisterFlagCompletionFunc("receiver", agent.Complete(env, receiverNames)) // the flag exists
 	return c
 }
 
 // check checks the flags and the arguments.
 func (s *start) check(now time.Time) error {
-	selected := len(s.targets) > 0 || s.namespace != "" || s.labels != ""
+	selected := len(s.targets) > 0 || len(s.asked.Receivers) > 0 || s.namespace != "" || s.labels != ""
 	switch {
 	case s.all && selected:
 		return command.Usage("", "--all cannot be combined with TARGET, --namespace and --selector")
 	case !s.all && !selected:
-		return command.Usage("prober maintenance start --all selects all probes", "give a TARGET, --namespace, --selector or --all")
+		return command.Usage("prober maintenance start --all selects all probes", "give a TARGET, --namespace, --selector, --receiver or --all")
+	case len(s.asked.Receivers) > 0 && s.asked.Uptime != "":
+		return command.Usage("reports count the time of a receiver's window as any other", "--receiver and --uptime cannot be combined")
 	case s.length < time.Second:
 		return command.Usage("", "--for %v: must be at least 1s", s.length)
 	}
@@ -116,7 +123,7 @@ func (s *start) run(ctx context.Context, env *command.Env, c *client.Client) err
 		}
 		s.asked.Match = append(s.asked.Match, m)
 	}
-	if len(s.targets) == 0 && !s.all {
+	if len(s.targets) == 0 && base != (api.ProbeMatch{}) {
 		s.asked.Match = []api.ProbeMatch{base}
 	}
 	w, err := c.StartMaintenance(ctx, &s.asked)
@@ -124,6 +131,9 @@ func (s *start) run(ctx context.Context, env *command.Env, c *client.Client) err
 		return remote.Failed(err)
 	}
 	text := fmt.Sprintf("maintenance %s of %s", w.Name, command.Count(w.Probes, "probe"))
+	if len(w.Receivers) > 0 {
+		text += " for " + strings.Join(w.Receivers, ", ") + " alone"
+	}
 	if w.Active {
 		text += " has begun"
 	} else {
@@ -171,6 +181,17 @@ func resolve(ctx context.Context, c *client.Client, m api.ProbeMatch, word strin
 	return m, nil
 }
 
+// receiverNames returns the names of the receivers, for completion.
+func receiverNames(ctx context.Context, c *client.Client, _ *cobra.Command, _ []string) (names []string) {
+	receivers, err := c.Notifications(ctx)
+	for i := range receivers {
+		if err == nil {
+			names = append(names, receivers[i].Name)
+		}
+	}
+	return names
+}
+
 // podNames returns the names of the pods with probes, for completion.
 func podNames(ctx context.Context, c *client.Client, _ *cobra.Command, _ []string) (names []string) {
 	probes, err := c.Probes(ctx, client.Filter{})
@@ -213,7 +234,7 @@ func newList(env *command.Env, agent *remote.Flags) *cobra.Command {
 // table prints a row for each window.
 func table(out io.Writer, windows []api.MaintenanceWindow) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tSTATE\tFROM\tUNTIL\tPROBES\tBY\tREASON")
+	fmt.Fprintln(w, "NAME\tSTATE\tFROM\tUNTIL\tPROBES\tRECEIVERS\tBY\tREASON")
 	for i := range windows {
 		x := &windows[i]
 		state, from, until := "over", "", ""
@@ -223,8 +244,8 @@ func table(out io.Writer, windows []api.MaintenanceWindow) error {
 		if x.Active {
 			state = "active"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", explain.OneLine(x.Name), state, from, until, x.Probes,
-			explain.OneLine(cmp.Or(x.By, "prober.yaml")), explain.OneLine(x.Reason))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", explain.OneLine(x.Name), state, from, until, x.Probes,
+			explain.OneLine(cmp.Or(strings.Join(x.Receivers, ","), "all")), explain.OneLine(cmp.Or(x.By, "prober.yaml")), explain.OneLine(x.Reason))
 	}
 	return w.Flush()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -33,13 +34,15 @@ func newBuild(env *command.Env) *cobra.Command {
 		Short: "Build the plugin of a folder, with its manifest inside",
 		Long: "Build compiles the plugin of a folder with plugin.yaml and writes NAME.wasm there. If that\n" +
 			"fails, it writes nothing. A source file decides the language:\n\n" +
-			"  go.mod     Go               go         GO\n" +
-			"  lib.rs     Rust             rustc      RUSTC\n" +
-			"  main.c     C                clang      CLANG\n" +
-			"  index.ts   AssemblyScript   asc        ASC\n" +
-			"  *.wat      WAT              wat2wasm   WAT2WASM\n\n" +
-			"A variable of the last column names another compiler. With \"mode: command\" in plugin.yaml it\n" +
-			"builds a WASI program: in Rust from main.rs, in C with wasi-libc.\n\n" +
+			"  go.mod       Go               go             GO\n" +
+			"  Cargo.toml   Rust             cargo, rustc   CARGO, RUSTC\n" +
+			"  lib.rs       Rust             rustc          RUSTC\n" +
+			"  main.c       C                clang          CLANG\n" +
+			"  index.ts     AssemblyScript   asc            ASC\n" +
+			"  *.wat        WAT              wat2wasm       WAT2WASM\n\n" +
+			"A variable of the last column names another compiler. Where cargo is not installed, rustc\n" +
+			"builds a crate that needs only the SDK. With \"mode: command\" in plugin.yaml it builds a WASI\n" +
+			"program: in Rust from main.rs, in C with wasi-libc.\n\n" +
 			"With \"runtime: process\" in plugin.yaml it builds a Go program for this machine,\n" +
 			"prober-plugin-NAME, and writes the manifest beside it.\n\n" +
 			"It is an error if prober cannot load the module, or if a program does not serve within 5 s. Build\n" +
@@ -257,9 +260,14 @@ func (b *building) command(ctx context.Context, tool string, args ...string) *ex
 
 // run runs a compiler, whose output goes to stderr.
 func (b *building) run(ctx context.Context, environ []string, tool string, args ...string) error {
+	return b.runTo(ctx, b.env.Stderr, environ, tool, args...)
+}
+
+// runTo runs a compiler, and writes its standard output to stdout.
+func (b *building) runTo(ctx context.Context, stdout io.Writer, environ []string, tool string, args ...string) error {
 	cmd := b.command(ctx, tool, args...)
 	cmd.Env = append(os.Environ(), environ...)
-	cmd.Stdout, cmd.Stderr = b.env.Stderr, b.env.Stderr
+	cmd.Stdout, cmd.Stderr = stdout, b.env.Stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -39,6 +39,9 @@ func TestBuildRunsToolchains(t *testing.T) {
 		{"RUSTC", map[string]string{"lib.rs": "", "prober-sdk/src/lib.rs": ""},
 			"--edition 2021 --target wasm32-wasip1 -O --crate-type rlib --crate-name prober -o SCRATCH/libprober.rlib prober-sdk/src/lib.rs\n" +
 				"--edition 2021 --target wasm32-wasip1 -O --crate-type cdylib --crate-name demo_1 --extern prober=SCRATCH/libprober.rlib -C strip=debuginfo -o OUT lib.rs"},
+		{"RUSTC", map[string]string{"Cargo.toml": "", "src/lib.rs": "", "prober-sdk/src/lib.rs": ""}, // without cargo
+			"--edition 2021 --target wasm32-wasip1 -O --crate-type rlib --crate-name prober -o SCRATCH/libprober.rlib prober-sdk/src/lib.rs\n" +
+				"--edition 2021 --target wasm32-wasip1 -O --crate-type cdylib --crate-name demo_1 --extern prober=SCRATCH/libprober.rlib -C strip=debuginfo -o OUT src/lib.rs"},
 		{"ASC", map[string]string{"index.ts": `import { dial } from "./prober-sdk/index";`},
 			"index.ts -O --debug --runtime stub --use abort=prober-sdk/index/abort -o OUT"},
 		{"ASC", map[string]string{"index.ts": `import { dial } from "prober";`, "plugin.yaml": netManifest + "stateful: true\n"},
@@ -81,6 +84,45 @@ func TestBuildRunsToolchains(t *testing.T) {
 	}
 }
 
+// cargo is a fake cargo. It prints its arguments and RUSTC to stderr, and messages that name the modules in
+// the folder MODULES.
+const cargo = `#!/bin/sh
+echo "$* with $RUSTC" >&2
+echo '{"reason":"compiler-artifact","filenames":["/x/libprober.rlib"]}'
+for module in "$MODULES"/*.wasm; do [ ! -e "$module" ] || echo "{\"reason\":\"compiler-artifact\",\"filenames\":[\"$module\"]}"; done
+echo '{"reason":"build-finished","success":true}'
+`
+
+func TestBuildRunsCargoOfRustc(t *testing.T) {
+	dir, tools := t.TempDir(), t.TempDir()
+	clitest.WriteTree(t, dir, map[string]string{
+		"plugin.yaml": netManifest, "Cargo.toml": "", "src/lib.rs": "",
+		"command/plugin.yaml": netManifest + "mode: command\n", "command/Cargo.toml": "",
+	})
+	clitest.WriteTree(t, tools, map[string]string{
+		"rustc": compiler, "cargo": cargo, "one/a.wasm": bareModule, "two/a.wasm": bareModule, "two/b.wasm": bareModule, "none/x": "",
+	})
+	rustc := filepath.Join(tools, "rustc")
+	t.Setenv("RUSTC", rustc)
+	args := " --target wasm32-wasip1 --message-format json-render-diagnostics with " + rustc + "\n"
+	for _, c := range []struct {
+		modules, dir   string
+		code           int
+		stdout, stderr string
+	}{
+		{"one", dir, 0, "/demo-1.wasm: demo-1 1.0.0, 0.3 KiB, sha256:", "build --release --lib" + args},
+		{"one", dir + "/command", 0, "/demo-1.wasm: demo-1 1.0.0, 0.3 KiB, sha256:", "build --release --bins" + args},
+		{"none", dir, 64, "", "/Cargo.toml: cargo built 0 modules, want 1\nprober: hint: a plugin is a library with crate-type"},
+		{"two", dir, 64, "", "/Cargo.toml: cargo built 2 modules, want 1\n"},
+	} {
+		t.Setenv("MODULES", filepath.Join(tools, c.modules))
+		code, stdout, stderr := clitest.Run(nil, "plugin", "build", c.dir)
+		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("%s modules: exit code %d\n%s%s", c.modules, code, stdout, stderr)
+		}
+	}
+}
+
 // If a compiler fails, its own message is printed, and the previous module stays.
 func TestBuildFails(t *testing.T) {
 	dir := t.TempDir()
@@ -91,6 +133,8 @@ func TestBuildFails(t *testing.T) {
 		"tools/links": "#!/bin/sh\n[ \"$*\" = --print-prog-name=wasm-ld ] && { echo no-such-ld; exit; }\nexit 1\n",
 		"tools/rustc": "#!/bin/sh\necho /nowhere\n",
 		"rust/lib.rs": "", "rust/plugin.yaml": netManifest,
+		"tools/alone":      "#!/bin/sh\ncase $* in --print*) mkdir -p lib; : >lib/libstd-0.rlib; echo $PWD/lib; exit ;; esac\nexit 1\n",
+		"crate/Cargo.toml": "", "crate/plugin.yaml": netManifest,
 	})
 	for _, c := range []struct {
 		variable, tool, dir string
@@ -103,6 +147,8 @@ func TestBuildFails(t *testing.T) {
 		{"CLANG", "nosuch", ".", 64, `tools/nosuch", and there is no such program` + "\nprober: hint: apt-get install clang lld, or name"},
 		{"RUSTC", "rustc", "rust", 64, "tools/rustc has no standard library for wasm32-wasi or wasm32-wasip1\n" +
 			"prober: hint: apt-get install rustc lld libstd-rust-dev-wasm32, or rustup target add wasm32-wasip1; RUSTC names another rustc\n"},
+		{"RUSTC", "alone", "crate", 64, "there is no cargo for " + dir + "/tools/alone, and it fails alone: alone: exit status 1\n" +
+			"prober: hint: apt-get install cargo, "},
 	} {
 		t.Setenv(c.variable, filepath.Join(dir, "tools", c.tool))
 		code, _, stderr := clitest.Run(nil, "plugin", "build", filepath.Join(dir, c.dir))

@@ -4,13 +4,32 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/perfdata"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
+
+// warnings is a log of a host. It prints what the host says about the output of a plugin, and discards the rest.
+type warnings struct {
+	slog.Handler
+	env *command.Env
+}
+
+// Enabled implements [slog.Handler].
+func (w warnings) Enabled(_ context.Context, level slog.Level) bool { return level == slog.LevelWarn }
+
+// Handle implements [slog.Handler].
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, perfdata.Ignored) {
+		w.env.Warn("%s", r.Message)
+	}
+	return nil
+}
 
 // loadPlugin returns a handler of a plugin of any runtime. done closes it.
 func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h probe.Handler, done func(), err error) {
@@ -19,7 +38,7 @@ func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h pro
 	}
 	o.grants = slices.Concat(found.Grants, o.grants)
 	found.Grants = o.grants
-	cfg := wasm.Config{ShowOutput: true, Logger: slog.New(slog.DiscardHandler), Version: o.Env.Version, Compiler: o.Env.Compiler, Credentials: o.credentials}
+	cfg := wasm.Config{ShowOutput: true, Logger: slog.New(warnings{slog.DiscardHandler, o.Env}), Version: o.Env.Version, Compiler: o.Env.Compiler, Credentials: o.credentials}
 	if o.recorder != nil {
 		o.recorder.Wrap(&cfg)
 	}
@@ -50,7 +69,7 @@ func (o *pluginProbe) loadProcess(ctx context.Context, found plugin.Found) (h pr
 		return nil, nil, command.Usage("", "plugin %q is a program: only modules can be recorded", found.Manifest.Name)
 	}
 	if found.Manifest.Runtime == plugin.Nagios {
-		check, err := process.LoadCheck(process.Config{}, found)
+		check, err := process.LoadCheck(process.Config{Logger: slog.New(warnings{slog.DiscardHandler, o.Env})}, found)
 		if err == nil {
 			return check, func() { _ = check.Close() }, nil
 		}

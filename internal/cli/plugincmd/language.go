@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/daeace23/prober"
@@ -35,7 +34,7 @@ type language struct {
 func languages() []language {
 	return []language{
 		{langGo, "Go", []string{"go.mod"}, (*building).compileGo},
-		{langRust, "Rust", []string{"lib.rs", "main.rs"}, (*building).compileRust},
+		{langRust, "Rust", []string{cargoManifest, "lib.rs", "main.rs"}, (*building).compileRust},
 		{langC, "C", []string{"main.c"}, (*building).compileC},
 		{langAssemblyScript, "AssemblyScript", []string{"index.ts"}, (*building).compileAssemblyScript},
 		{langWAT, "WAT", []string{"*.wat"}, (*building).compileWAT},
@@ -67,11 +66,7 @@ func languageOf(dir string) (language, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		if _, err := os.Stat(filepath.Join(dir, "Cargo.toml")); err == nil {
-			return language{}, command.Usage("prober compiles lib.rs with rustc; build a crate with cargo, and put plugin.yaml into its module with `prober plugin embed`",
-				"%s: there is no lib.rs", dir)
-		}
-		return language{}, command.Usage("a plugin has one of go.mod, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml; a module that other tools have built needs no build",
+		return language{}, command.Usage("a plugin has one of go.mod, Cargo.toml, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml; a module that other tools have built needs no build",
 			"%s: there is no source that prober knows how to build", dir)
 	default:
 		return language{}, command.Usage("a folder holds one plugin, in one language", "%s: %s says %s, and %s says %s",
@@ -136,65 +131,6 @@ func (b *building) linksWasm(ctx context.Context, clang string) bool {
 	name, err := b.outputOf(ctx, clang, "--print-prog-name=wasm-ld")
 	_, missing := exec.LookPath(name)
 	return err != nil || missing == nil
-}
-
-// compileRust runs rustc twice: for the SDK, and for the plugin. A program needs no SDK.
-func (b *building) compileRust(ctx context.Context) error {
-	tool, target, err := b.rustc(ctx)
-	if err != nil {
-		return err
-	}
-	if b.mode == plugin.Command {
-		return b.run(ctx, nil, tool, "--edition", "2021", "--target", target, "-O", "--crate-name", rustName(b.name),
-			"-C", "strip=debuginfo", "-o", b.out(), "main.rs")
-	}
-	sdk, err := b.sdk(langRust)
-	if err != nil {
-		return err
-	}
-	crate := filepath.Join(b.scratch, "libprober.rlib")
-	common := []string{"--edition", "2021", "--target", target, "-O"}
-	err = b.run(ctx, nil, tool, append(slices.Clone(common), "--crate-type", "rlib", "--crate-name", "prober",
-		"-o", crate, filepath.Join(sdk, "src", "lib.rs"))...)
-	if err != nil {
-		return err
-	}
-	return b.run(ctx, nil, tool, append(common, "--crate-type", "cdylib", "--crate-name", rustName(b.name),
-		"--extern", "prober="+crate, "-C", "strip=debuginfo", "-o", b.out(), "lib.rs")...)
-}
-
-// rustName returns the name of a plugin as a Rust identifier.
-func rustName(name string) string {
-	name = strings.ReplaceAll(name, "-", "_")
-	if name[0] >= '0' && name[0] <= '9' {
-		return "_" + name
-	}
-	return name
-}
-
-// rustTargets are the names of the target in different versions of rustc.
-var rustTargets = []string{"wasm32-wasi", "wasm32-wasip1"}
-
-// rustc returns the first rustc that has a standard library for WebAssembly, and its name of the target. The
-// rustc in PATH often has none, but the distribution's has one.
-func (b *building) rustc(ctx context.Context) (tool, target string, err error) {
-	const hint = "apt-get install rustc lld libstd-rust-dev-wasm32, or rustup target add wasm32-wasip1; RUSTC names another rustc"
-	tools, err := b.tools("RUSTC", hint, "rustc", "/usr/bin/rustc")
-	if err != nil {
-		return "", "", err
-	}
-	for _, tool := range tools {
-		for _, target := range rustTargets {
-			dir, err := b.outputOf(ctx, tool, "--print", "target-libdir", "--target", target)
-			if ctx.Err() != nil {
-				return "", "", ctx.Err()
-			}
-			if libraries, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "libstd-*.rlib")); err == nil && len(libraries) > 0 {
-				return tool, target, nil
-			}
-		}
-	}
-	return "", "", command.Usage(hint, "%s has no standard library for %s", strings.Join(tools, " and "), strings.Join(rustTargets, " or "))
 }
 
 // compileAssemblyScript runs asc. --debug keeps the names of functions, for the stack of a trap.

@@ -119,16 +119,8 @@ func (p newProject) files() (map[string][]byte, error) {
 		return nil, err
 	}
 	for _, folder := range p.scaffolds() {
-		entries, err := scaffolds.ReadDir(path.Join("scaffold", folder))
-		if err != nil {
+		if err := p.add(files, path.Join("scaffold", folder), values); err != nil {
 			return nil, err
-		}
-		for _, e := range entries {
-			text, err := scaffolds.ReadFile(path.Join("scaffold", folder, e.Name()))
-			if err != nil {
-				return nil, err
-			}
-			files[p.path(e.Name())] = []byte(values.Replace(string(text)))
 		}
 	}
 	if p.runtime == string(plugin.Process) { // its main functions are in separate files
@@ -136,6 +128,18 @@ func (p newProject) files() (map[string][]byte, error) {
 		delete(files, "main.go")
 	}
 	return files, nil
+}
+
+// add adds the files of a scaffold to files, with values filled in.
+func (p newProject) add(files map[string][]byte, folder string, values *strings.Replacer) error {
+	return fs.WalkDir(scaffolds, folder, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := scaffolds.ReadFile(file)
+		files[p.path(strings.TrimPrefix(file, folder+"/"))] = []byte(values.Replace(string(text)))
+		return err
+	})
 }
 
 // mainOfGuest is the part of scaffold/go/main.go that a process does not have.
@@ -181,7 +185,7 @@ func (p newProject) values() (*strings.Replacer, error) {
 	}
 	modules, sums, err := prober.ProcessModules()
 	require := "require (\n\t" + strings.Join(modules, " // indirect\n\t") + " // indirect\n)"
-	return strings.NewReplacer("{{.Name}}", p.name, "{{.Lang}}", p.lang, "{{.Built}}", built, "{{.Runtime}}", runtime,
+	return strings.NewReplacer("{{.Name}}", p.name, "{{.Lang}}", p.lang, "{{.Crate}}", crateName(p.name), "{{.Built}}", built, "{{.Runtime}}", runtime,
 		"{{.Require}}", require, "{{.Sums}}", string(sums)), err
 }
 

@@ -81,7 +81,6 @@ func TestAuthorMistakesHaveHints(t *testing.T) {
 	const manifest = "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n"
 	clitest.WriteTree(t, dir, map[string]string{
 		"rust/plugin.yaml":   manifest,
-		"rust/Cargo.toml":    "",
 		"bare/plugin.yaml":   manifest,
 		"two/plugin.yaml":    manifest,
 		"two/main.c":         "",
@@ -110,7 +109,6 @@ func TestAuthorMistakesHaveHints(t *testing.T) {
 		{"build --runtime process " + dir + "/wat", "prober builds processes of Go, not of WAT"},
 		{"new " + dir + "/no/such", "no such file or directory"},
 		{"build " + dir, "plugin.yaml: no such file or directory"},
-		{"build " + dir + "/rust", dir + "/rust: there is no lib.rs"},
 		{"build " + dir + "/bare", dir + "/bare: there is no source that prober knows how to build"},
 		{"build " + dir + "/two", dir + "/two: lib.rs says Rust, and main.c says C"},
 		{"build " + dir + "/wat", dir + "/wat: there are several .wat files, and no demo.wat"},

@@ -107,6 +107,7 @@ func (r recording) Unwrap() probe.Handler { return r.handler }
 
 // Probe implements [probe.Handler].
 func (r recording) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	r.recorder.Begin()
 	out, err := r.handler.Probe(ctx, req)
 	r.recorder.Note(req, r.config, r.grants, out, err)
 	return out, err

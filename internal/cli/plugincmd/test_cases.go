@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,7 +27,7 @@ func newTest(env *command.Env) *cobra.Command {
 		output, pattern string
 		configFile      string
 		update          bool
-		cfg             = plugintest.Config{Version: env.Version}
+		cfg             = plugintest.Config{Version: env.Version, Commands: true}
 	)
 	c := &cobra.Command{
 		Use:   "test [PATH]...",
@@ -34,7 +35,8 @@ func newTest(env *command.Env) *cobra.Command {
 		Long: "Test runs the cases of *_test.yaml files, and the checks that every plugin must pass. PATH is\n" +
 			"such a file, or a folder with such files at any depth; the default is the working folder. If\n" +
 			"PATH is a module or a plugin.yaml, test runs the files in the same folder that name this plugin.\n" +
-			"Network, clock and randomness of the plugin are simulated.\n\n" +
+			"Network, clock and randomness of the plugin are simulated. Commands that the files name as peers\n" +
+			"are started: look at the files of others before you test them.\n\n" +
 			"A program runs in real time, and its peers are simulated on the loopback interface. Cases that\n" +
 			"need a sandbox are left out. The command of a Nagios check must be beside its plugin.yaml, or in\n" +
 			"a folder of nagios.folders in the file of --config.\n\n" +
@@ -70,7 +72,7 @@ func newTest(env *command.Env) *cobra.Command {
 	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
-	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases whose result has fields that the contract does not define")
+	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases with malformed performance data, and with fields of the result that the contract does not define")
 	c.Flags().BoolVar(&cfg.Again, "again", false, "run also the checks that passed before with the same plugin and cases")
 	c.Flags().BoolVar(&update, "update", false, "write the actual results and messages into the files")
 	command.OutputFlag(c, &output, plugintest.Formats...)
@@ -232,7 +234,7 @@ func samePlugin(path, module string) bool {
 func startProgram(test plugintest.Config, configured bool) func(context.Context, plugin.Found, []string) (plugintest.Program, error) {
 	return func(ctx context.Context, found plugin.Found, environ []string) (plugintest.Program, error) {
 		if found.Manifest.Runtime == plugin.Nagios {
-			check, err := process.LoadCheck(process.Config{}, found)
+			check, err := process.LoadCheck(process.Config{Logger: slog.New(slog.DiscardHandler), Strict: test.Strict}, found)
 			if err != nil && !configured {
 				err = command.Usage("--config FILE names a prober.yaml with nagios.folders", "%w", err)
 			}

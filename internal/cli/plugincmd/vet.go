@@ -67,13 +67,27 @@ func (f finding) String() string {
 // vetPlugin prints the findings about the plugin in a folder. path is the folder, or the module or
 // plugin.yaml in it.
 func vetPlugin(ctx context.Context, env *command.Env, path, output string) error {
-	dir := projectOf(path)
-	manifest, _, err := readProject(dir)
+	findings, err := vetFindings(ctx, env, path, projectOf(path))
 	if err != nil {
 		return err
 	}
+	if err := printFindings(env, findings, output); err != nil {
+		return err
+	}
+	if len(findings) > 0 {
+		return &command.Exit{Code: command.ExitFailed}
+	}
+	return nil
+}
+
+// vetFindings returns the findings about the plugin in the folder dir, at path.
+func vetFindings(ctx context.Context, env *command.Env, path, dir string) ([]finding, error) {
+	manifest, _, err := readProject(dir)
+	if err != nil {
+		return nil, err
+	}
 	if err := isModuleOf(path, dir, manifest); err != nil {
-		return command.Usage("", "%w", err)
+		return nil, command.Usage("", "%w", err)
 	}
 	findings := vetManifest(filepath.Join(dir, "plugin.yaml"), manifest)
 	for _, look := range []func() ([]finding, error){
@@ -84,20 +98,14 @@ func vetPlugin(ctx context.Context, env *command.Env, path, output string) error
 	} {
 		more, err := look()
 		if _, ok := errors.AsType[*command.Exit](err); ok {
-			return err
+			return nil, err
 		}
 		if err != nil {
-			return command.Usage("", "%w", err)
+			return nil, command.Usage("", "%w", err)
 		}
 		findings = append(findings, more...)
 	}
-	if err := printFindings(env, findings, output); err != nil {
-		return err
-	}
-	if len(findings) > 0 {
-		return &command.Exit{Code: command.ExitFailed}
-	}
-	return nil
+	return findings, nil
 }
 
 func printFindings(env *command.Env, findings []finding, output string) error {

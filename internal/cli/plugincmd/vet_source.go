@@ -228,7 +228,7 @@ func vetOtherSources(dir string) (findings []finding, err error) {
 func isForeign(dir string) bool {
 	name := filepath.Base(dir)
 	_, err := os.Stat(filepath.Join(dir, plugin.ManifestFile))
-	return err == nil || strings.HasPrefix(name, ".") || slices.Contains([]string{sdkFolder, "node_modules", "target"}, name)
+	return err == nil || strings.HasPrefix(name, ".") || slices.Contains([]string{sdkFolder, "node_modules", "target", "vendor"}, name)
 }
 
 func vetLines(file, source string, texts map[string]string) (findings []finding) {

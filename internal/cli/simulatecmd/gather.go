@@ -3,6 +3,7 @@ package simulatecmd
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/client"
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/whatif"
 	"github.com/daeace23/prober/probe"
@@ -80,6 +82,19 @@ func (all *inventory) addLabels(ctx context.Context, c *client.Client, targets [
 		}
 	}
 	return nil
+}
+
+// facts yields what selectors compare of the probes.
+func (all *inventory) facts() iter.Seq[*config.ProbeFacts] {
+	return func(yield func(*config.ProbeFacts) bool) {
+		for i := range all.probes {
+			p := &all.probes[i]
+			labels := all.labels[p.Namespace+"/"+p.Pod]
+			if !yield(&config.ProbeFacts{Namespace: p.Namespace, Pod: p.Pod, Container: p.Container, Kind: p.Kind, Handler: p.Handler, Labels: labels}) {
+				return
+			}
+		}
+	}
 }
 
 // with returns the changes that the thresholds of a plan would have made of the results. Those of probes that are

@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/timespan"
 	"github.com/daeace23/prober/internal/whatif"
 	"github.com/daeace23/prober/pods/targets"
@@ -159,6 +160,11 @@ func (s *simulation) run(ctx context.Context, c *client.Client) error {
 	known, err := gather(ctx, c)
 	if err != nil {
 		return remote.Failed(err)
+	}
+	for _, p := range plans {
+		for _, x := range p.config.EmptySelectors(time.Now(), known.facts()) {
+			s.env.Warn("%s", explain.OneLine(x.Empty(p.file, "of the agent")))
+		}
 	}
 	var changes []api.StateChange
 	head := api.StateChanges{}

@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Answer {
     /// "NOERROR", "NXDOMAIN", "SERVFAIL", ….
     pub rcode: String,
+    /// The address that answered.
+    pub server: String,
     pub records: Vec<Record>,
     /// How long the lookup took.
     pub seconds: f64,
@@ -42,6 +44,7 @@ fn parse(doc: &str) -> Answer {
     let records = json::items(json::lookup(doc, "answers").unwrap_or_default());
     Answer {
         rcode: text(doc, "rcode"),
+        server: text(doc, "server"),
         seconds: text(doc, "seconds").parse().unwrap_or_default(),
         records: records
             .into_iter()
@@ -63,7 +66,7 @@ mod tests {
     fn an_answer_is_read() {
         let answer = parse(r#"{"rcode":"NOERROR","seconds":0.5,"answers":[{"name":"db","type":"A","ttl":60,"data":"10.0.0.7"}]}"#);
         let record = Record { name: "db".into(), kind: "A".into(), ttl: 60, data: "10.0.0.7".into() };
-        assert_eq!(answer, Answer { rcode: "NOERROR".into(), seconds: 0.5, records: vec![record] });
+        assert_eq!(answer, Answer { rcode: "NOERROR".into(), server: "".into(), seconds: 0.5, records: vec![record] });
         assert_eq!(parse("{\"rcode\":\"NXDOMAIN\"}").records, []);
     }
 }

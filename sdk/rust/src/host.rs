@@ -30,6 +30,7 @@ imports! {
         "last_error" last_error(buf: *mut u8, cap: usize) -> i32;
     }
     "wasi_snapshot_preview1" {
+        "clock_time_get" clock_time_get(clock: i32, precision: i64, ns: *mut u64) -> i32;
         "random_get" random_get(buf: *mut u8, len: usize) -> i32;
     }
     "prober_v1_net" {

@@ -16,10 +16,21 @@ pub struct Request {
     pub redirects: u32,
     /// The timeout; None means until the deadline.
     pub timeout: Option<Duration>,
-    /// TLS options as JSON, such as {"verify":"none"}, or "".
+    /// TLS options as JSON, such as {"verify":"none"} or `(&tls).into()` of a [`crate::net::Tls`], or "".
     pub tls: String,
-    /// Further fields of an HTTPRequest, such as ("decompress", "\"gzip\""): names and their values as
-    /// JSON. docs/abi.md lists them.
+    /// Offer HTTP/2 over TLS.
+    pub http2: bool,
+    /// The encoding of the body that the host decodes: "gzip", "deflate" or "". Send Accept-Encoding too.
+    pub decompress: String,
+    /// "4", "6", "4,6" or "6,4"; "" is any address.
+    pub ip_family: String,
+    /// The source address, one of the host's addresses.
+    pub source_address: String,
+    /// "http://HOST:PORT", perhaps with a user and password. It must be granted too.
+    pub proxy: String,
+    /// The headers of the CONNECT request to the proxy.
+    pub proxy_headers: Vec<(String, String)>,
+    /// Further fields of an HTTPRequest that this version does not have: names and their values as JSON.
     pub options: Vec<(&'static str, String)>,
 }
 
@@ -47,10 +58,20 @@ impl Request {
     }
 
     fn to_json(&self) -> String {
-        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), json::quote(value)));
-        let mut fields = vec![("url", json::quote(&self.url)), ("headers", json::object(headers))];
-        if !self.method.is_empty() {
-            fields.push(("method", json::quote(&self.method)));
+        let mut fields = vec![("url", json::quote(&self.url)), ("headers", object_of(&self.headers))];
+        let texts = [
+            ("method", &self.method),
+            ("decompress", &self.decompress),
+            ("ipFamily", &self.ip_family),
+            ("sourceAddress", &self.source_address),
+            ("proxy", &self.proxy),
+        ];
+        fields.extend(texts.iter().filter(|(_, v)| !v.is_empty()).map(|(name, v)| (*name, json::quote(v))));
+        if self.http2 {
+            fields.push(("http2", "true".into()));
+        }
+        if !self.proxy_headers.is_empty() {
+            fields.push(("proxyHeaders", object_of(&self.proxy_headers)));
         }
         if self.redirects > 0 {
             fields.push(("redirects", self.redirects.to_string()));
@@ -66,14 +87,29 @@ impl Request {
     }
 }
 
+fn object_of(fields: &[(String, String)]) -> String {
+    json::object(fields.iter().map(|(name, value)| (name.as_str(), json::quote(value))))
+}
+
 impl Response {
     pub fn status(&self) -> u16 {
         json::lookup(&self.head, "status").and_then(|s| s.parse().ok()).unwrap_or_default()
     }
 
-    /// Returns the value of a header, by its name in lower case.
+    /// Returns the value of a header, by its name in lower case. Several lines are joined by ", ".
     pub fn header(&self, name: &str) -> Option<String> {
         json::lookup(json::lookup(&self.head, "headers")?, name).map(json::text)
+    }
+
+    /// Returns the lines of a header, by its name in lower case, such as those of "set-cookie".
+    pub fn headers(&self, name: &str) -> Vec<String> {
+        let repeated = json::items(json::lookup(&self.head, "repeated").unwrap_or_default());
+        let field = |line: &str, name: &str| json::lookup(line, name).map(json::text).unwrap_or_default();
+        let lines: Vec<String> = repeated.into_iter().filter(|l| field(l, "name") == name).map(|l| field(l, "value")).collect();
+        match lines.is_empty() {
+            true => self.header(name).into_iter().collect(),
+            false => lines,
+        }
     }
 
     /// Returns the head as JSON: status, headers, timings, certificates.
@@ -107,9 +143,18 @@ mod tests {
         assert_eq!(r.to_json(), r#"{"url":"http:///\"x","headers":{}}"#);
         r.headers.push(("Accept".into(), "*/*".into()));
         r.timeout = Some(Duration::from_millis(20));
-        r.options.push(("http2", "true".into()));
+        r.http2 = true;
         assert_eq!(json::lookup(&r.to_json(), "http2"), Some("true"));
         assert_eq!(json::lookup(&r.to_json(), "headers.Accept"), Some("\"*/*\""));
         assert_eq!(json::lookup(&r.to_json(), "timeoutMs"), Some("20"));
+    }
+
+    #[test]
+    fn lines_of_a_header_are_apart() {
+        let head = r#"{"headers":{"set-cookie":"a=1, b=2","x":"1, 2"},"repeated":[{"name":"set-cookie","value":"a=1"},{"name":"set-cookie","value":"b=2"}]}"#;
+        let r = Response { handle: 0, head: head.into() };
+        assert_eq!(r.headers("set-cookie"), ["a=1", "b=2"]);
+        assert_eq!(r.headers("x"), ["1, 2"]);
+        assert!(r.headers("none").is_empty());
     }
 }

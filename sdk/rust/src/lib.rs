@@ -28,6 +28,7 @@ pub mod icmp;
 pub mod json;
 pub mod kv;
 pub mod net;
+pub mod time;
 
 use std::fmt;
 use std::io;
@@ -132,6 +133,12 @@ impl Outcome {
         self
     }
 
+    /// Sets the details, a JSON object for programs.
+    pub fn details(mut self, json: impl Into<String>) -> Outcome {
+        self.details = json.into();
+        self
+    }
+
     /// Sets the reason of a failure.
     pub fn reason(mut self, reason: &str) -> Outcome {
         self.reason = reason.into();
@@ -222,6 +229,13 @@ impl Request {
     pub fn unix(&self) -> String {
         self.text("target.unix")
     }
+
+    /// Reports whether the plugin has a capability, such as "kv". Ask it before using one that is optional in the
+    /// manifest.
+    pub fn has(&self, feature: &str) -> bool {
+        let features = json::lookup(&self.doc, "host.features").unwrap_or_default();
+        json::items(features).into_iter().any(|f| json::text(f) == feature)
+    }
 }
 
 /// The severity of a log line.
@@ -306,7 +320,10 @@ pub fn run_validate(validate: fn() -> Result<()>) -> i32 {
 
 // A panic ends in a trap, which has no message.
 fn log_panics() {
-    std::panic::set_hook(Box::new(|info| log(Level::Error, info)));
+    std::panic::set_hook(Box::new(|info| {
+        let text = info.to_string();
+        unsafe { host::log(Level::Error as i32, text.as_ptr(), text.len()) }
+    }));
 }
 
 fn fail(e: &Error) -> i32 {

@@ -24,7 +24,8 @@ func Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	ways := map[string]func(context.Context, *sdk.Request) (string, error){
 		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial, "keep": keep, "echo": echo,
 		"context": ofContext, "keepContext": keepContext, "keepLookup": keepLookup, "keepReader": keepReader,
-		"change": change, "reads": reads,
+		"change": change, "reads": reads, "options": withOptions, "cookies": cookies, "dialer": overDialer, "wait": wait,
+		"features": features,
 	}
 	text, err := ways[r.Config.String("do", "dial")](ctx, r)
 	if err != nil {
@@ -58,6 +59,88 @@ func overHTTP(ctx context.Context, r *sdk.Request) (string, error) {
 		text += fmt.Sprintf(" but %+v %q %q", resp.Timings, resp.Remote, resp.URL)
 	}
 	return text, err
+}
+
+// withOptions makes a request with the options in the config.
+func withOptions(ctx context.Context, r *sdk.Request) (string, error) {
+	c := r.Config
+	q := sdk.HTTPRequest{
+		URL: c.String("url", "http:///"), Redirects: c.Int("redirects", 0), Timeout: c.Duration("timeout", 0), HTTP2: c.Bool("http2", false),
+		Decompress: c.String("decompress", ""), IPFamily: c.String("ipFamily", ""), SourceAddress: c.String("sourceAddress", ""),
+		Proxy: c.String("proxy", ""), TLS: tlsOf(c),
+	}
+	if q.Proxy != "" {
+		q.ProxyHeader = map[string]string{"X-Team": "shop"}
+	}
+	resp, err := sdk.HTTP(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	text := fmt.Sprintf("%d %s, %d bytes: %s", resp.Status, resp.Proto, resp.Length, body)
+	if resp.Phases.Connect < resp.Timings.Connect || resp.Phases.Processing <= 0 {
+		text += fmt.Sprintf(" but %+v", resp.Phases)
+	}
+	return text, err
+}
+
+func tlsOf(c *sdk.Config) sdk.TLSOptions {
+	return sdk.TLSOptions{
+		CA: c.String("ca", ""), Credentials: c.String("credentials", ""), MinVersion: c.String("minVersion", ""), MaxVersion: c.String("maxVersion", ""),
+		ServerName: c.String("serverName", ""), ALPN: c.Strings("alpn"), InsecureSkipVerify: c.Bool("insecure", false),
+	}
+}
+
+// cookies returns the cookies of a response, by both clients.
+func cookies(ctx context.Context, r *sdk.Request) (string, error) {
+	resp, err := sdk.HTTP(ctx, sdk.HTTPRequest{URL: "http:///cookies"})
+	if err != nil {
+		return "", err
+	}
+	resp.Body.Close()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Addr()+"/cookies", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	client := http.Client{Transport: sdkhttp.ByHost{IPFamily: "4"}}
+	other, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	other.Body.Close()
+	names := ""
+	for _, c := range other.Cookies() {
+		names += " " + c.Name
+	}
+	return fmt.Sprintf("%q %q %q%s", resp.Values("set-cookie"), resp.Values("x-one"), resp.Values("x-none"), names), nil
+}
+
+// overDialer dials with the options in the config.
+func overDialer(ctx context.Context, r *sdk.Request) (string, error) {
+	d := sdk.Dialer{IPFamily: r.Config.String("ipFamily", ""), SourceAddress: r.Config.String("sourceAddress", ""), TLS: tlsOf(r.Config)}
+	conn, err := d.DialContext(ctx, r.Config.String("network", "tcp"), r.Addr())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	info, err := sdk.Inspect(conn)
+	if info.Peer != nil {
+		return fmt.Sprintf("%s, %s, %q", info.Network, info.Peer.Version, info.Peer.ALPN), err
+	}
+	host, _, _ := net.SplitHostPort(info.Local)
+	return info.Network + " from " + host, err
+}
+
+// wait reports its progress, and waits for the deadline.
+func wait(ctx context.Context, r *sdk.Request) (string, error) {
+	r.Progressf("%d of %d replicas", 1, 3)
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+func features(_ context.Context, r *sdk.Request) (string, error) {
+	return fmt.Sprint(r.Features), nil
 }
 
 func overClient(ctx context.Context, r *sdk.Request) (string, error) {

@@ -268,12 +268,14 @@ func (p *Progress) Answered(status int) {
 // deadline has ended the attempt.
 func (p *Progress) Explain(ctx context.Context, t probe.Tracer, out *probe.Outcome) {
 	deadline, ok := ctx.Deadline()
-	if !ok || out.Result != probe.Failure || out.Reason == "" || out.Reason == probe.ReasonHTTPStatus || time.Now().Before(deadline) {
+	if !ok || out.Result != probe.Failure || out.Reason == probe.ReasonHTTPStatus || time.Now().Before(deadline) {
 		return
 	}
-	if w := p.wait(); w != nil {
-		w.Report(t, out)
+	w := p.wait()
+	if w == nil || out.Reason == "" && !(p.Redials && w.Call == string(StepDial)) { // the target answered; gRPC also dials until then without a route
+		return
 	}
+	w.Report(t, out)
 }
 
 // wait describes what the attempt is waiting for. It returns nil before the first step.

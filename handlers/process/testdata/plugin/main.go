@@ -39,6 +39,12 @@ func main() {
 	case "gibberish":
 		fmt.Println(strings.Repeat("gibberish", 10_000))
 		time.Sleep(time.Hour)
+	case "polluted":
+		fmt.Println("debug: connecting")
+	case "prefixed":
+		fmt.Print("loading... ")
+	case "blank":
+		fmt.Println()
 	case "other":
 		manifest = strings.Replace(manifest, "1.0.0", "2.0.0", 1)
 	case "hostile":

@@ -69,15 +69,15 @@ func (r *reader) atMost(limit int, what string) int {
 func (r *reader) valueType() { r.checkType(r.Byte()) }
 
 func (r *reader) checkType(t byte) {
-	if (t < 0x7b || t > 0x7f) && t != 0x70 && t != 0x6f && r.Err == nil {
-		r.failf("value type %#x is not supported", t)
+	if (t < 0x7b || t > 0x7f) && t != 0x70 && t != 0x6f {
+		r.unsupported(ofType(t), "value type %#x", t)
 	}
 }
 
 // referenceType reads the type of a reference: funcref or externref.
 func (r *reader) referenceType() {
-	if t := r.Byte(); t != 0x70 && t != 0x6f && r.Err == nil {
-		r.failf("reference type %#x is not supported", t)
+	if t := r.Byte(); t != 0x70 && t != 0x6f {
+		r.unsupported(ofType(t), "reference type %#x", t)
 	}
 }
 
@@ -85,8 +85,8 @@ func (r *reader) referenceType() {
 func (r *reader) types() (types []arity) {
 	all := uint64(0)
 	for range r.atMost(maxTypes, "types") {
-		if kind := r.Byte(); kind != 0x60 && r.Err == nil {
-			r.failf("type %#x is not supported", kind)
+		if kind := r.Byte(); kind != 0x60 {
+			r.unsupported(ofType(kind), "type %#x", kind)
 		}
 		t := arity{in: r.values(), out: r.values()}
 		if all += t.both(); all > maxTyped {
@@ -123,7 +123,7 @@ func (r *reader) expression() {
 		case op == 0xfd && r.Byte() == 0x0c: // v128.const
 			r.Skip(16)
 		default:
-			r.unknown(uint32(op), "")
+			r.unsupported(ofConstant(op), "instruction %#x in a constant expression", op)
 		}
 	}
 }
@@ -175,7 +175,9 @@ func (r *reader) segments() (largest int) {
 			r.expression()
 		case 1: // passive
 		case 2:
-			r.U32()
+			if r.U32() > 0 {
+				r.unsupported(multiMemory, "a data segment of another memory")
+			}
 			r.expression()
 		default:
 			r.Fail()

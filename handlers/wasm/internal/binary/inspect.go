@@ -29,12 +29,16 @@ const (
 	sectionCode      = 10
 	sectionData      = 11
 	sectionDataCount = 12
+	sectionTag       = 13
 )
 
 // The kinds of imports and exports that Inspect knows.
 const (
 	kindFunction = 0
+	kindTable    = 1
+	kindMemory   = 2
 	kindGlobal   = 3
+	kindTag      = 4
 )
 
 // PageSize is the size of a page of linear memory in bytes.
@@ -150,6 +154,8 @@ func (in *inspection) read(i int, s wasmfile.Section, r *reader) error {
 		for range r.atMost(maxFunctions, "functions") {
 			in.sigs.functions = append(in.sigs.functions, r.U32())
 		}
+	case sectionTag:
+		r.unsupported(exceptionHandling, "the section of tags")
 	case sectionMemory:
 		in.MinMemory = readMemory(r)
 	case sectionTable:
@@ -212,7 +218,11 @@ func checkModules(imports []string) error {
 	known := knownModules()
 	for _, name := range imports {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("unknown import module %q; this prober has %s", name, strings.Join(known, ", "))
+			hint := ""
+			if strings.HasPrefix(name, "wasi:") {
+				hint = ". prober does not have WASI 0.2: build for WASI preview 1, such as wasm32-wasip1"
+			}
+			return fmt.Errorf("unknown import module %q; this prober has %s%s", name, strings.Join(known, ", "), hint)
 		}
 	}
 	return nil
@@ -223,9 +233,8 @@ func readImports(r *reader, sigs *signatures) []string {
 	var modules []string
 	for range r.atMost(maxImports, "imports") {
 		module, name := r.name(), r.name()
-		kind := r.Byte()
-		if kind != 0 && r.Err == nil {
-			r.Err = fmt.Errorf("import %s.%s: only functions can be imported", module, name)
+		if kind := r.Byte(); kind != kindFunction {
+			r.refuseImport(module, name, kind)
 		}
 		sigs.functions = append(sigs.functions, r.U32())
 		sigs.imports++
@@ -239,15 +248,31 @@ func readImports(r *reader, sigs *signatures) []string {
 	return modules
 }
 
+// refuseImport fails on an import that is no function.
+func (r *reader) refuseImport(module, name string, kind byte) {
+	advice := map[byte]string{
+		kindTable: "a table: link without --import-table", kindMemory: "a memory: link without --import-memory, shared memory and -pthread",
+		kindGlobal: "a global: link a program, not position-independent or shared code", kindTag: "a tag: " + exceptionHandling.off,
+	}[kind]
+	if advice == "" {
+		r.Fail()
+	}
+	if r.Err == nil {
+		r.failf("import %s.%s: only functions can be imported, and this is %s", module, name, advice)
+	}
+}
+
 // readMemory returns the initial size of the memory.
 func readMemory(r *reader) uint64 {
 	if n := r.Count(); n != 1 {
-		if n > 1 && r.Err == nil {
-			r.Err = errors.New("more than one memory")
+		if n > 1 {
+			r.unsupported(multiMemory, "more than one memory")
 		}
 		return 0
 	}
-	r.Byte()
+	if by := ofLimits(r.Byte()); by != nil {
+		r.unsupported(by, "this kind of memory")
+	}
 	return uint64(r.U32()) * PageSize
 }
 
@@ -261,12 +286,20 @@ func clampTables(r *reader, limit uint32) []byte {
 	var total uint64
 	for range r.atMost(maxTables, "tables") {
 		t := table{kind: r.Byte(), max: limit}
+		if t.kind == 0x40 { // with a value for its entries
+			r.unsupported(functionReferences, "this kind of table")
+		} else if t.kind != 0x70 && t.kind != 0x6f {
+			r.unsupported(ofType(t.kind), "table of type %#x", t.kind)
+		}
 		flags := r.Byte()
+		if by := ofLimits(flags); by != nil {
+			r.unsupported(by, "this kind of table")
+		}
 		t.min = r.U32()
 		switch {
 		case r.Err != nil:
 			return nil
-		case flags > 1 || t.kind != 0x70 && t.kind != 0x6f:
+		case flags > 1:
 			r.Err = wasmfile.ErrMalformed
 			return nil
 		case flags == 1:

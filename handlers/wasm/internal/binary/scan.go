@@ -191,14 +191,7 @@ func (f *function) immediates(op byte) {
 		f.features |= api.CoreFeatureSIMD
 		f.vector()
 	default:
-		f.unknown(uint32(op), "")
-	}
-}
-
-// unknown fails on an unknown opcode.
-func (r *reader) unknown(op uint32, prefix string) {
-	if r.Err == nil {
-		r.failf("instruction %s%#x is not supported", prefix, op)
+		f.unsupported(ofOpcode(op), "instruction %#x", op)
 	}
 }
 
@@ -270,7 +263,11 @@ func (f *function) bulk() {
 		f.loops++ // table.fill is compiled as a loop
 		f.payTable()
 	default:
-		f.unknown(op, "0xfc ")
+		var by *proposal
+		if 19 <= op && op <= 22 {
+			by = wideArithmetic
+		}
+		f.unsupported(by, "instruction 0xfc %#x", op)
 	}
 }
 
@@ -302,9 +299,18 @@ func (f *function) bulkMemory(op uint32) {
 }
 
 // vector reads an instruction after the prefix 0xfd. The opcode is one byte, as in wazero, although
-// WebAssembly defines it as a LEB128 integer. wazero refuses unknown opcodes.
+// WebAssembly defines it as a LEB128 integer. Its second byte is 1, which wazero reads as a nop. wazero refuses
+// unknown opcodes.
 func (r *reader) vector() {
-	switch op := r.Byte(); {
+	op := r.Byte()
+	if op >= 0x80 && len(r.Data) > 0 && r.Data[0] == 2 { // 0x100 to 0x17f, which wazero reads as another opcode and a block
+		by := relaxedSIMD
+		if op >= 0xa0 {
+			by = halfPrecision
+		}
+		r.unsupported(by, "instruction 0xfd %#x", 0x80+uint32(op))
+	}
+	switch {
 	case op <= 11, op == 92, op == 93: // loads and stores
 		r.U32()
 		r.U32()

@@ -43,6 +43,7 @@ type Call struct {
 	dialFault probe.Reason // why the last dial failed; "" if it succeeded
 	violation error        // how the guest violated the contract; nil if it did not
 	logged    attempt.Log
+	errorLine string // the last error that the guest logged
 	stdio     int
 	traced    int
 	hits      attempt.Once
@@ -57,6 +58,8 @@ type Call struct {
 	// Unanswered is whether no datagram came in the last attempt of the probe. The next one looks for datagrams of
 	// other addresses, so that good answers cost nothing. It is nil while an instance starts.
 	Unanswered *atomic.Bool
+	// Told is whether malformed performance data of the probe was logged. It is nil while an instance starts.
+	Told *atomic.Bool
 }
 
 // text is an error text. It is formatted only when a guest asks for it, as most guests do not.

@@ -144,11 +144,14 @@ func (w *World) Exited(err error) (code int32, ok bool) {
 func (c *Call) readCommand(code int32, w *World) (int32, error) {
 	message, numbers := perfdata.Split(strings.ToValidUTF8(string(w.stdout.kept), "\uFFFD"))
 	c.message = cmp.Or(c.message, message, strings.ToValidUTF8(w.stderr.first, "\uFFFD"))
-	metrics, more := perfdata.Metrics(numbers, max(0, c.plugin.Limits.Series-len(c.metrics)), c.req.Redacted)
-	if more {
+	read := perfdata.Read(numbers, max(0, c.plugin.Limits.Series-len(c.metrics)), c.req.Redacted)
+	if read.More {
 		c.Hit(plugin.LimitSeries)
 	}
-	c.metrics = append(c.metrics, metrics...)
+	c.metrics = append(c.metrics, read.Metrics...)
+	if err := attempt.WarnOfPerfdata(c.req, &read, c.Told, c.warnPerfdata); err != nil && c.host.Strict {
+		return 0, err
+	}
 	switch {
 	case c.plugin.Manifest.ExitCodes != plugin.ExecCodes:
 		if _, ok := probe.FromExitCode(int(code)); !ok {
@@ -158,6 +161,11 @@ func (c *Call) readCommand(code int32, w *World) (int32, error) {
 		code = int32(probe.Failure.ExitCode())
 	}
 	return code, nil
+}
+
+// warnPerfdata writes a warning about the performance data of the probe to the host's log.
+func (c *Call) warnPerfdata(text string) {
+	c.host.Logger.WarnContext(c.ctx, text, append(attempt.ProbeOf(c.req), "handler", c.plugin.Manifest.Name)...)
 }
 
 // messageSuffix returns the first line of message in the form that is appended to an error.

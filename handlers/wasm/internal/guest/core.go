@@ -274,6 +274,9 @@ func log(c *Call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
+	if name == "error" {
+		c.errorLine = string(text)
+	}
 	if !c.keepsLine(name) || c.logFull() {
 		return 0
 	}
@@ -281,8 +284,9 @@ func log(c *Call, mem api.Memory, a args) int32 {
 	return 0
 }
 
-func logEnabled(c *Call, _ api.Memory, _ args) int32 {
-	if c.logEnabled() && !c.logFull() {
+// logEnabled is log_enabled. Errors are always enabled, since the last one is the message of a trap.
+func logEnabled(c *Call, _ api.Memory, a args) int32 {
+	if a.i32(0) == abi.LevelError || c.logEnabled() && !c.logFull() {
 		return 1
 	}
 	return 0

@@ -83,9 +83,15 @@ func (w *World) Flush() {
 // Call returns the current call.
 func (w *World) Call() *Call { return w.call }
 
-// FaultLine returns the first line of a panic that the current call wrote to stderr, or else the
-// first line of stderr.
-func (w *World) FaultLine() string { return cmp.Or(w.stderr.fault, w.stderr.first) }
+// FaultLine returns the line in which the guest of the current call says why it ended: the message of a panic on
+// stderr or stdout, or else its last error in the log, or else its last line of stderr. It is "" if there is none.
+func (w *World) FaultLine() string {
+	line := cmp.Or(w.stderr.fault.text, w.stdout.fault.text, panicIn(w.stdout.kept), w.call.errorLine, w.stderr.last)
+	if w.call.req != nil {
+		line = w.call.req.Redacted(line) // before it is changed and cut
+	}
+	return oneLine(line)
+}
 
 // Config returns the configuration of the instance: no files, no sockets, no arguments, an empty
 // stdin, and the host's clock. forCall is the call that needs the instance, or nil while the plugin is
@@ -139,8 +145,9 @@ type lineWriter struct {
 	name    string
 	line    []byte
 	first   string // the first line of the call
-	fault   string // the first line of a panic
-	keeps   bool   // the bytes are the result of a command, so they are kept and not logged
+	last    string // the last line of the call that is not indented, as the frames of a stack trace are
+	fault   fault
+	keeps   bool // the bytes are the result of a command, so they are kept and not logged
 	kept    []byte
 	goTrace bool // the call printed the stack trace of a Go panic
 }
@@ -186,20 +193,16 @@ func (w *lineWriter) flush() {
 	if w.first == "" {
 		w.first = line
 	}
-	if w.fault == "" && isFault(line) {
-		w.fault = line
+	if line[0] != ' ' && line[0] != '\t' {
+		w.last = line
 	}
+	w.fault.add(line)
 	w.w.call.logLine(w.name, line)
 }
 
 // reset prepares the writer for a new call.
 func (w *lineWriter) reset() {
-	w.line, w.first, w.fault, w.kept, w.goTrace = w.line[:0], "", "", nil, false
-}
-
-// isFault reports whether Go or Rust begin a panic with line.
-func isFault(line string) bool {
-	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "thread '") && strings.Contains(line, "' panicked at ")
+	w.line, w.first, w.last, w.fault, w.kept, w.goTrace = w.line[:0], "", "", fault{}, nil, false
 }
 
 // Limits of the parameters of WASI functions. A host function cannot be interrupted: with a path of

@@ -51,6 +51,10 @@ type Attempt struct {
 	Names      map[string][]netip.Addr // results of look-ups
 	DNSServers []string                // for look-ups that name no server
 	Echoes     []Echo                  // in order
+
+	Seed   *uint64   // of the guest's random bytes; nil: they had none
+	Time   time.Time // of the guest's clock at the start, if it had a seed
+	Random [][]byte  // the first random bytes that the guest has read, in order
 }
 
 // Echo is one ICMP echo request, and its reply or its error.

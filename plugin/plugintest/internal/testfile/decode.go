@@ -1,13 +1,16 @@
 package testfile
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 	"github.com/daeace23/prober/probe"
 )
@@ -93,6 +96,8 @@ func decodeCase(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 		"name":    r.String(&c.Name),
 		"timeout": r.PositiveDuration(&c.Timeout),
 		"grants":  readGrants(r, &c.Grants),
+		"seed":    readSeed(r, c),
+		"time":    readTime(r, c),
 		"accepts": readAccepts(r, &c.Accepts),
 		"request": func(n *yamlpos.Node, path string) { decodeRequest(r, n, path, c) },
 		"host": func(n *yamlpos.Node, path string) {
@@ -104,6 +109,30 @@ func decodeCase(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 		},
 		"want": func(n *yamlpos.Node, path string) { decodeWant(r, n, path, &c.Want) },
 	}, required...)
+}
+
+func readSeed(r *field.Reader, c *Case) field.Read {
+	return field.Parsed(r, &c.Seed, func(text string) (*uint64, error) {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%.40q must be an integer from 0 to %d", text, uint64(math.MaxUint64))
+		}
+		return &seed, nil
+	})
+}
+
+// readTime reads the time of a clock that only moves forward from [clock.Epoch].
+func readTime(r *field.Reader, c *Case) field.Read {
+	return field.Parsed(r, &c.Time, func(text string) (time.Time, error) {
+		t, err := time.Parse(time.RFC3339Nano, text)
+		switch {
+		case err != nil:
+			return t, fmt.Errorf("%.40q must be a time such as 2026-01-31T12:00:00Z", text)
+		case t.Before(clock.Epoch):
+			return t, fmt.Errorf("must not be before %s", clock.Epoch.Format(time.RFC3339))
+		}
+		return t.UTC(), nil
+	})
 }
 
 func decodeRequest(r *field.Reader, n *yamlpos.Node, path string, c *Case) {

@@ -37,6 +37,9 @@ type Case struct {
 	Line    int
 	Timeout time.Duration
 
+	Seed *uint64   // of the random bytes of a guest; nil: the position of the case
+	Time time.Time // of a guest's clock at the start; zero: a day for each position
+
 	Kind       probe.Kind
 	Attempt    int
 	LastResult probe.Result
@@ -79,6 +82,14 @@ func (c *Case) NeedsSandbox() string {
 		return "denials"
 	}
 	return ""
+}
+
+// HasCommands reports whether a peer of the case is a process.
+func (c *Case) HasCommands() bool {
+	return slices.ContainsFunc(c.Peers, func(p peer.Peers) bool {
+		commander, ok := p.(peer.Commander)
+		return ok && commander.Commands()
+	})
 }
 
 // Setup returns the configuration of the case's network.

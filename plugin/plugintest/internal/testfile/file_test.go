@@ -30,9 +30,14 @@ func TestLoadInvalidFileNamesLineAndField(t *testing.T) {
 		"a pattern":         {head + "- {name: a, want: {result: success, message: /(/}}", "cases[0].want.message: error parsing regexp"},
 		"a behaviour":       {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', behaviour: slow}]}, want: {result: success}}", `cases[0].host.net[0].behaviour: unknown value "slow"`},
 		"both":              {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', behaviour: reset, script: [{close: {}}]}]}, want: {result: success}}", "a behaviour or a script, not both"},
+		"a process and not": {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', behaviour: reset, peer: {command: a}}]}, want: {result: success}}", "net[0]: a peer that is a process has neither a behaviour nor a script"},
+		"no command":        {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', peer: {}}]}, want: {result: success}}", "net[0].peer.command: the field is required"},
+		"an empty command":  {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', peer: {command: []}}]}, want: {result: success}}", "net[0].peer.command: must have a program"},
+		"an unknown field":  {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', peer: {command: a, env: b}}]}, want: {result: success}}", "net[0].peer.env: unknown field; known: command, listens"},
+		"datagrams":         {head + "- {name: a, host: {net: [{dial: 'udp://a:1', peer: {command: a}}]}, want: {result: success}}", "net[0].peer: standard input and output have no datagrams: a peer of UDP needs listens: true"},
 		"a URL":             {head + "- {name: a, host: {net: [{dial: 'a:1'}]}, want: {result: success}}", `cases[0].host.net[0].dial: "a:1" must be tcp://host:port`},
-		"a step":            {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: any, close: {}}]}]}, want: {result: success}}", "script[0]: must have exactly one of close, handshake, recv, reset, send, wait"},
-		"hex":               {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: {hex: zz}}]}]}, want: {result: success}}", "script[0].recv.hex: encoding/hex"},
+		"a step":            {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: any, close: {}}]}]}, want: {result: success}}", "script[0]: must have exactly one of close, handshake, let, recv, reset, send, wait"},
+		"hex":               {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: {hex: zz}}]}]}, want: {result: success}}", "script[0].recv.hex: column 1: 'z' is not a hexadecimal digit"},
 		"an empty send":     {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{send: {}}]}]}, want: {result: success}}", "script[0].send: must have one of hex, text"},
 		"a web URL":         {head + "- {name: a, host: {http: [{match: {url: a}}]}, want: {result: success}}", `cases[0].host.http[0].match.url: "a" must be /path, http://host/path or /a regular`},
 		"no match":          {head + "- {name: a, host: {http: [{reply: {}}]}, want: {result: success}}", "cases[0].host.http[0].match: the field is required"},
@@ -57,6 +62,9 @@ func TestLoadInvalidFileNamesLineAndField(t *testing.T) {
 		"a metric":          {head + "- {name: a, want: {result: success, metrics: {m: {min: x}}}}", `cases[0].want.metrics.m.min: "x" must be a number`},
 		"no default":        {"defaults: {timeout: 0s}\n" + head + "- {name: a, want: {result: success}}", "_test.yaml:1: defaults.timeout: must be above 0"},
 		"half a regex":      {head + "- {name: a, host: {net: [{dial: 'tcp://a:1', script: [{recv: {regex: (}}]}]}, want: {result: success}}", "recv.regex: error parsing regexp: missing closing ): `(`"},
+		"a seed":            {head + "- {name: a, seed: -1, want: {result: success}}", `_test.yaml:5: cases[0].seed: "-1" must be an integer from 0 to 18446744073709551615`},
+		"a time":            {head + "- {name: a, time: noon, want: {result: success}}", `_test.yaml:5: cases[0].time: "noon" must be a time such as 2026-01-31T12:00:00Z`},
+		"an early time":     {head + "- {name: a, time: 2023-12-31T23:59:59Z, want: {result: success}}", `_test.yaml:5: cases[0].time: must not be before 2024-01-01T00:00:00Z`},
 		"an address":        {head + "- {name: a, host: {names: {a: [b]}}, want: {result: success}}", "cases[0].host.names.a[0]: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,6 +74,42 @@ func TestLoadInvalidFileNamesLineAndField(t *testing.T) {
 			}
 			if _, err := testfile.Load(path); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestLoadInvalidScriptNamesLineAndColumn(t *testing.T) {
+	const head = "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./x.wasm\ncases:\n- name: a\n  want: {result: success}\n  host:\n    net:\n    - dial: tcp://a:1\n      script:\n"
+	for name, c := range map[string]struct{ steps, want string }{
+		"an unknown name":       {"- recv: {length: 2, as: id}\n- send: {hex: '00 ${od}'}", `_test.yaml:12: cases[0].host.net[0].script[1].send.hex: column 6: unknown name "od"; known: id (did you mean "id"?)`},
+		"a later name":          {"- send: {text: '${id}'}\n- recv: {length: 2, as: id}", `_test.yaml:11: cases[0].host.net[0].script[0].send.text: column 3: unknown name "id"`},
+		"an unused name":        {"- recv: {length: 2, as: id}\n- close: {}", `_test.yaml:11: cases[0].host.net[0].script: no later step uses "id"`},
+		"an unused group":       {"- recv: {regex: '(?P<id>a)'}", `_test.yaml:11: cases[0].host.net[0].script: no later step uses "id"`},
+		"an unused value":       {"- let: {a: 1 + 2}", `_test.yaml:11: cases[0].host.net[0].script: no later step uses "a"`},
+		"an unused body":        {"- recv: {lengthPrefix: {bytes: 2, body: b}}", `no later step uses "b"`},
+		"a name twice":          {"- recv: {length: 2, as: id}\n- recv: {regex: '(?P<id>a)'}\n- send: {text: '${id}'}", `_test.yaml:12: cases[0].host.net[0].script[1].recv.regex: line 11 has the name "id", too`},
+		"a wrong type":          {"- let:\n    n: 1 + 2\n    h: sha1(n)", "_test.yaml:13: cases[0].host.net[0].script[0].let.h: column 6: the argument is an integer, want bytes: sha1(b)"},
+		"before outside":        {"- let: {n: before}", "script[0].let.n: column 1: before is part of a message"},
+		"a message that is not": {"- let: {n: {dec: 1}}", "script[0].let.n.dec: unknown field; known: hex, text"},
+		"two kinds":             {"- recv: {text: a, length: 2}", "script[0].recv: must have exactly one of any, hex, http, length, lengthPrefix, prefix, regex, text, until"},
+		"only a name":           {"- recv: {as: a}\n- send: {text: '${a}'}", "script[0].recv: must have exactly one of any,"},
+		"no length":             {"- recv: {length: 0}", "script[0].recv.length: must be at least 1"},
+		"no kind of length":     {"- recv: {lengthPrefix: {includes: true}}", "script[0].recv.lengthPrefix: must have one of bytes, encoding"},
+		"two kinds of length":   {"- recv: {lengthPrefix: {bytes: 2, encoding: ber}}", "script[0].recv.lengthPrefix: must have one of bytes, encoding"},
+		"an order of BER":       {"- recv: {lengthPrefix: {encoding: ber, order: big}}", "an encoding has no order"},
+		"an unknown order":      {"- recv: {lengthPrefix: {bytes: 2, order: middle}}", `script[0].recv.lengthPrefix.order: unknown value "middle"; known: big, little`},
+		"two sends":             {"- send: {text: a, hex: '00'}", "script[0].send: must have one of hex, text"},
+		"an empty end":          {"- recv: {until: ''}", "script[0].recv.until: must not be empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x_test.yaml")
+			text := head + "      " + strings.ReplaceAll(c.steps, "\n", "\n      ") + "\n"
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := testfile.Load(path); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want %q alone", err, c.want)
 			}
 		})
 	}

@@ -3,11 +3,15 @@ package testfile
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // Redact removes secrets from a recorded case. A secret is a part of the config that redact changes.
@@ -16,7 +20,7 @@ import (
 func (c *Case) Redact(redact func(string) string) (text func(string) string) {
 	h := newRedactor(c.Config, redact)
 	if doc, err := decode(c.Config); err == nil {
-		if config, err := json.Marshal(replaceStrings(doc, h.text)); err == nil {
+		if config, err := json.Marshal(replaceStrings(h.names(doc), h.text)); err == nil {
 			c.Config = config
 		}
 	}
@@ -30,18 +34,27 @@ func (c *Case) Redact(redact func(string) string) (text func(string) string) {
 type redactor struct {
 	redact   func(string) string // applied last
 	replacer *strings.Replacer
+	values   map[string]bool // the secrets that are values of the config
 }
 
 // newRedactor returns a redactor for the parts of config that redact changes.
 func newRedactor(config []byte, redact func(string) string) *redactor {
-	h := &redactor{redact: redact, replacer: strings.NewReplacer()}
+	h := &redactor{redact: redact, replacer: strings.NewReplacer(), values: make(map[string]bool)}
 	if doc, err := decode(config); err == nil {
 		var secrets []string
-		replaceStrings(doc, func(text string) string {
+		collect := func(text string) string {
 			if secret := difference(text, redact(text)); secret != "" {
 				secrets = append(secrets, secret, strings.TrimSpace(secret))
+				h.values[secret] = true
 			}
 			return text
+		}
+		replaceStrings(doc, collect)
+		replaceNames(doc, func(name string) string {
+			if difference(name, redact(name)) == name {
+				secrets = append(secrets, name)
+			}
+			return name
 		})
 		h.add(secrets)
 	}
@@ -58,11 +71,21 @@ func (h *redactor) add(secrets []string) {
 		}
 		hidden := strings.Repeat("x", len(s))
 		pairs = append(pairs, s, hidden, url.QueryEscape(s), hidden, url.PathEscape(s), hidden)
+		pairs = append(pairs, wide(s, binary.LittleEndian), wide(hidden, binary.LittleEndian), wide(s, binary.BigEndian), wide(hidden, binary.BigEndian))
 		if text, err := json.Marshal(s); err == nil {
 			pairs = append(pairs, string(text[1:len(text)-1]), hidden)
 		}
 	}
 	h.replacer = strings.NewReplacer(pairs...)
+}
+
+// wide returns text in UTF-16.
+func wide(text string, order binary.AppendByteOrder) string {
+	var out []byte
+	for _, unit := range utf16.Encode([]rune(text)) {
+		out = order.AppendUint16(out, unit)
+	}
+	return string(out)
 }
 
 // decode decodes a JSON document, with its numbers as they are.
@@ -95,6 +118,34 @@ func replaceStrings(v any, replace func(string) string) any {
 	return v
 }
 
+// names replaces the secret names of properties in a decoded JSON document. A name that is also a secret value, such
+// as the password "password", is not one.
+func (h *redactor) names(doc any) any {
+	return replaceNames(doc, func(name string) string {
+		if hidden := h.text(name); !h.values[name] && difference(name, h.redact(name)) == name {
+			return hidden
+		}
+		return name
+	})
+}
+
+// replaceNames replaces each name of a property in a decoded JSON document.
+func replaceNames(v any, replace func(string) string) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = replaceNames(v[i], replace)
+		}
+	case map[string]any:
+		renamed := make(map[string]any, len(v))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			renamed[replace(name)] = replaceNames(v[name], replace)
+		}
+		return renamed
+	}
+	return v
+}
+
 // difference returns the part of text that redacted does not have.
 func difference(text, redacted string) string {
 	if text == redacted {
@@ -111,22 +162,50 @@ func difference(text, redacted string) string {
 	return text[first : len(text)-last]
 }
 
-var base64Like = regexp.MustCompile(`[A-Za-z0-9+/_-]{4,}={0,2}`)
+var (
+	base64Like = regexp.MustCompile(`[A-Za-z0-9+/_-]{4,}={0,2}`)
+	hexLike    = regexp.MustCompile(`(?:[0-9a-f]{2}){4,}|(?:[0-9A-F]{2}){4,}`)
+)
 
-// text returns text without secrets, also in base64.
+// text returns text without secrets, also in base64 and in hexadecimal digits. Secrets of the config keep their length,
+// so that the session replays.
 func (h *redactor) text(text string) string {
-	return base64Like.ReplaceAllStringFunc(h.plain(text), func(token string) string {
-		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
-			decoded, err := encoding.DecodeString(token)
-			if err != nil {
-				continue
-			}
-			if hidden := h.plain(string(decoded)); hidden != string(decoded) {
-				return encoding.EncodeToString([]byte(hidden))
-			}
+	for _, hide := range []func(string) string{h.replacer.Replace, h.plain} {
+		text = base64Like.ReplaceAllStringFunc(hide(text), func(token string) string { return inBase64(token, hide) })
+		text = hexLike.ReplaceAllStringFunc(text, func(token string) string { return inHex(token, hide) })
+	}
+	return text
+}
+
+// inBase64 returns token with hide applied to what it encodes.
+func inBase64(token string, hide func(string) string) string {
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+		decoded, err := encoding.DecodeString(token)
+		if err != nil {
+			continue
 		}
+		if hidden := hide(string(decoded)); hidden != string(decoded) {
+			return encoding.EncodeToString([]byte(hidden))
+		}
+	}
+	return token
+}
+
+// inHex returns token with hide applied to what it encodes.
+func inHex(token string, hide func(string) string) string {
+	decoded, err := hex.DecodeString(token)
+	if err != nil {
 		return token
-	})
+	}
+	hidden := hide(string(decoded))
+	switch text := hex.EncodeToString([]byte(hidden)); {
+	case hidden == string(decoded):
+		return token
+	case token == strings.ToUpper(token):
+		return strings.ToUpper(text)
+	default:
+		return text
+	}
 }
 
 func (h *redactor) plain(text string) string { return h.redact(h.replacer.Replace(text)) }

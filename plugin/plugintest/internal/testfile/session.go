@@ -24,6 +24,7 @@ const sessionKind = "PluginSession"
 // parseSession reads a session as a case.
 func parseSession(path string, data []byte) (*Case, error) {
 	r := field.NewReader(path)
+	r.NoCommands = true // a session is data, which may come from others
 	doc := r.Parse(data, maxFile)
 	if doc == nil {
 		return nil, r.Err()
@@ -37,6 +38,8 @@ func parseSession(path string, data []byte) (*Case, error) {
 		"recorded":   r.String(&recorded),
 		"timeout":    r.PositiveDuration(&c.Timeout),
 		"grants":     readGrants(r, &c.Grants),
+		"seed":       readSeed(r, c),
+		"time":       readTime(r, c),
 		"request":    func(n *yamlpos.Node, path string) { decodeRequest(r, n, path, c) },
 		"host":       func(n *yamlpos.Node, path string) { decodeHost(r, n, path, c) },
 		"want":       func(n *yamlpos.Node, path string) { decodeWant(r, n, path, &c.Want) },
@@ -86,6 +89,7 @@ func Recorded(req probe.Request, config []byte, grants []plugin.Grant, seen capt
 	if req.Container != nil {
 		c.Container = *req.Container
 	}
+	c.Seed, c.Time = seen.Seed, seen.Time
 	seen.Target = c.Target
 	c.Peers = record(&seen, conns)
 	return c
@@ -96,6 +100,8 @@ type sessionDoc struct {
 	Kind       string        `yaml:"kind"`
 	Recorded   string        `yaml:"recorded"`
 	Timeout    time.Duration `yaml:"timeout"`
+	Seed       *uint64       `yaml:"seed,omitempty"`
+	Time       string        `yaml:"time,omitempty"`
 	Grants     field.List    `yaml:"grants,omitempty"`
 	Request    requestDoc    `yaml:"request"`
 	Host       *yamlpos.Node `yaml:"host"`
@@ -159,6 +165,9 @@ func requestDocOf(c *Case) requestDoc {
 func encodeSession(c *Case, at time.Time, message string) ([]byte, error) {
 	doc := sessionDoc{
 		APIVersion: plugin.APIVersion, Kind: sessionKind, Recorded: at.UTC().Format(time.RFC3339), Timeout: c.Timeout, Request: requestDocOf(c),
+	}
+	if doc.Seed = c.Seed; !c.Time.IsZero() {
+		doc.Time = c.Time.Format(time.RFC3339Nano)
 	}
 	for _, g := range c.Grants {
 		doc.Grants = append(doc.Grants, g.String())

@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -9,8 +10,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/daeace23/prober/plugin/plugintest/internal/expr"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer/program"
 )
 
 // conn is the plugin's end of a connection to a server. The server has no goroutine: its script
@@ -20,13 +23,15 @@ type conn struct {
 	player *player
 	net    *peer.Network
 	addr   peer.Addr
+	link   *program.Link // with the process that plays the server; set before the connection is used
 
 	mu      sync.Mutex // guards the fields below, the state of the server
 	server  *server
-	out     []byte    // written by the plugin, not received yet
-	step    int       // index of the current step
-	secured bool      // whether the handshake has been made
-	busy    time.Time // when the server has finished sending
+	out     []byte                // written by the plugin, not received yet
+	step    int                   // index of the current step
+	secured bool                  // whether the handshake has been made
+	busy    time.Time             // when the server has finished sending
+	values  map[string]expr.Value // captured and computed by steps
 }
 
 var (
@@ -35,7 +40,7 @@ var (
 )
 
 func (p *player) newConn(s *server) *conn {
-	c := &conn{server: s, player: p, net: p.net, addr: peer.Addr{Net: s.network, Address: s.addr}}
+	c := &conn{server: s, player: p, net: p.net, addr: peer.Addr{Net: s.network, Address: s.addr}, values: make(map[string]expr.Value)}
 	c.Datagrams, c.Deadlines = s.network == "udp", p.net.RealTime
 	return c
 }
@@ -63,9 +68,17 @@ func (c *conn) Write(p []byte) (int, error) {
 	} else if err != nil {
 		return 0, c.opError("write", err)
 	}
+	if c.link != nil {
+		if err := c.link.Write(bytes.Clone(p)); err != nil {
+			return 0, c.opError("write", err)
+		}
+		return len(p), nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.out = append(c.out, p...)
+	if c.step < len(c.server.Script) || len(c.out) < maxReceived {
+		c.out = append(c.out, p...)
+	}
 	switch c.server.Behaviour {
 	case peer.Garbage:
 		c.sendLocked(c.net.Garbage(), nil)
@@ -94,9 +107,12 @@ func (c *conn) runLocked() {
 		if s.Recv != nil && !c.receiveLocked(s) || s.Handshake && !c.secured {
 			return
 		}
+		var err error
 		switch {
 		case s.Send != nil:
-			c.sendSlowlyLocked(s.Send)
+			err = c.sendSlowlyLocked(s.Send)
+		case s.Let != nil:
+			err = c.computeLocked(s)
 		case s.Close:
 			c.sendLocked(nil, io.EOF)
 		case s.Reset:
@@ -104,39 +120,76 @@ func (c *conn) runLocked() {
 		case s.Wait > 0:
 			c.busy = c.fromLocked().Add(s.Wait)
 		}
+		if err != nil {
+			c.failLocked(s.Line, err)
+			return
+		}
 		c.step++
 	}
 }
 
+// failLocked adds a failure of the case, and ends the connection.
+func (c *conn) failLocked(line int, err error) {
+	c.net.Faultf("%s: %s: %v", c.net.Line(line), c.server.Dial, err)
+	c.step = len(c.server.Script)
+	c.sendLocked(nil, syscall.ECONNRESET)
+}
+
+// envLocked returns the values for expressions.
+func (c *conn) envLocked() *expr.Env { return &expr.Env{Values: c.values, Now: c.fromLocked()} }
+
+// maxWaiting is the limit of the bytes that a step which receives may wait for.
+const maxWaiting = 16 << 20
+
 // receiveLocked reports whether the step is complete.
 func (c *conn) receiveLocked(s *Step) bool {
-	n, done, err := s.Recv.match(c.out)
+	got, done, err := s.Recv.match(c.out, c.envLocked())
 	if err != nil && c.step == 0 && c.player.move(c) {
 		return c.receiveLocked(&c.server.Script[0])
 	}
+	if err == nil && !done && len(c.out) > maxWaiting {
+		err = fmt.Errorf("got %d bytes, and still waits for %v", len(c.out), s)
+	}
 	if err != nil {
-		c.net.Faultf("%s: %s: %v", c.net.Line(s.Line), c.server.Dial, err)
-		c.step = len(c.server.Script)
-		c.sendLocked(nil, syscall.ECONNRESET)
+		c.failLocked(s.Line, err)
 		return false
 	}
 	if !done {
 		return false
 	}
-	c.out = c.out[n:]
+	c.out = c.out[got.size:]
+	for name, data := range got.values {
+		c.values[name] = expr.Value{Bytes: data}
+	}
 	return true
 }
 
+// computeLocked gives computed values their names.
+func (c *conn) computeLocked(s *Step) error {
+	for i := range s.Let {
+		v, err := s.Let[i].compute(c.envLocked())
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Let[i].Name, err)
+		}
+		c.values[s.Let[i].Name] = v
+	}
+	return nil
+}
+
 // sendSlowlyLocked sends byte by byte if the step has an interval.
-func (c *conn) sendSlowlyLocked(s *Send) {
-	if s.Every == 0 {
-		c.sendLocked(s.Data, nil)
-		return
+func (c *conn) sendSlowlyLocked(s *Send) error {
+	data, err := s.Data.bytes(c.envLocked())
+	if err != nil || s.Every == 0 {
+		if err == nil {
+			c.sendLocked(data, nil)
+		}
+		return err
 	}
-	for i := range s.Data {
+	for i := range data {
 		c.busy = c.fromLocked().Add(s.Every)
-		c.sendLocked(s.Data[i:i+1], nil)
+		c.sendLocked(data[i:i+1], nil)
 	}
+	return nil
 }
 
 // sendLocked makes data, or the end, arrive after all data that was sent before.
@@ -175,6 +228,8 @@ func (c *conn) state() string {
 	switch {
 	case c.server.Behaviour == peer.Timeout:
 		return "behaviour timeout: it is never connected"
+	case c.server.Program != nil:
+		return fmt.Sprintf("is the process %v", c.server.Program)
 	case c.server.Behaviour != "":
 		return fmt.Sprintf("behaviour %s", c.server.Behaviour)
 	case c.busy.Add(c.server.Latency).After(now):
@@ -212,8 +267,8 @@ const (
 func (c *conn) StartsTLS(data []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.secured || c.server.Behaviour != "" {
-		return false
+	if c.secured || c.server.Behaviour != "" || c.server.Program != nil && c.server.TLS == nil {
+		return false // a process may have its own TLS
 	}
 	if len(data) == 0 {
 		return isTLS(c.server.Dial)
@@ -224,7 +279,7 @@ func (c *conn) StartsTLS(data []byte) bool {
 	if c.server.TLS != nil || c.step >= len(c.server.Script) || c.server.Script[c.step].Recv == nil {
 		return true
 	}
-	_, _, err := c.server.Script[c.step].Recv.match(data)
+	_, _, err := c.server.Script[c.step].Recv.match(data, c.envLocked())
 	return err != nil
 }
 

@@ -2,15 +2,20 @@ package socket
 
 import (
 	"fmt"
+	"maps"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin/plugintest/internal/cert"
+	"github.com/daeace23/prober/plugin/plugintest/internal/expr"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/httpmatch"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer/program"
 )
 
 // Protocol is the protocol of host.net.
@@ -45,6 +50,11 @@ func (s *servers) Grants() (grants []string) {
 	return grants
 }
 
+// Commands implements [peer.Commander].
+func (s *servers) Commands() bool {
+	return slices.ContainsFunc(s.list, func(one Server) bool { return one.Program != nil })
+}
+
 // Decode implements [peer.Protocol].
 func (Protocol) Decode(r *field.Reader, n *yamlpos.Node, path string) peer.Peers {
 	s := &servers{}
@@ -70,18 +80,49 @@ func decodeServer(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
 		"behaviour": peer.DecodeBehaviour(r, &s.Behaviour, peer.Behaviours...),
 		"latency":   r.Duration(&s.Latency),
 		"tls":       cert.Decode(r, &s.TLS),
-		"script": func(n *yamlpos.Node, path string) {
-			r.Items(n, path, func(n *yamlpos.Node, path string) {
-				step := Step{Line: n.Line}
-				decodeStep(r, n, path, &step)
-				s.Script = append(s.Script, step)
-			})
-		},
+		"peer":      func(n *yamlpos.Node, path string) { decodeProgram(r, n, path, s) },
+		"script":    func(n *yamlpos.Node, path string) { decodeScript(r, n, path, s) },
 	}, "dial")
 	if s.Behaviour != "" && s.Script != nil {
 		r.Errorf(n, path, "a peer has a behaviour or a script, not both")
 	}
+	if s.Program != nil {
+		checkProgram(r, n, path, s)
+	}
 	checkEnd(r, s.Script, yamlpos.Join(path, "script"))
+}
+
+// decodeProgram reads the command that plays a server.
+func decodeProgram(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
+	s.Program = &program.Command{Dir: filepath.Dir(r.File)}
+	r.Mapping(n, path, yamlpos.Fields{
+		"command": func(n *yamlpos.Node, path string) {
+			if n.Kind == yamlpos.Scalar {
+				r.Append(&s.Program.Args)(n, path)
+				return
+			}
+			r.Items(n, path, r.Append(&s.Program.Args))
+		},
+		"listens": r.Bool(&s.Program.Listens),
+	}, "command")
+	if len(s.Program.Args) > 0 && s.Program.Args[0] == "" {
+		r.Errorf(n, path+".command", "must not be empty")
+	}
+	if r.NoCommands {
+		r.Errorf(n, path, "a session cannot start a command")
+	}
+}
+
+// checkProgram checks the fields of a server that a command plays.
+func checkProgram(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
+	switch {
+	case s.Behaviour != "" || s.Script != nil:
+		r.Errorf(n, path, "a peer that is a process has neither a behaviour nor a script")
+	case len(s.Program.Args) == 0:
+		r.Errorf(n, path+".peer.command", "must have a program")
+	case strings.HasPrefix(s.Dial, "udp:") && !s.Program.Listens:
+		r.Errorf(n, path+".peer", "standard input and output have no datagrams: a peer of UDP needs listens: true")
+	}
 }
 
 // checkEnd adds an error if a script sends after it has ended the connection. Two ends are valid,
@@ -107,40 +148,160 @@ func validURL(text string) bool {
 	return (scheme == "tcp" || scheme == "udp" || scheme == "tls") && at > 0 && err == nil && port > 0 && port < 1<<16
 }
 
-func decodeStep(r *field.Reader, n *yamlpos.Node, path string, s *Step) {
-	empty := func(n *yamlpos.Node, path string) { r.Mapping(n, path, nil) }
-	r.One(n, path, yamlpos.Fields{
-		"recv":      func(n *yamlpos.Node, path string) { s.Recv = new(Recv); decodeRecv(r, n, path, s.Recv) },
-		"send":      func(n *yamlpos.Node, path string) { s.Send = new(Send); decodeSend(r, n, path, s.Send) },
+// decodeScript reads the steps. Each may use the names of the steps before it, and each name must be used.
+func decodeScript(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
+	d := stepDecoder{Reader: r}
+	r.Items(n, path, func(n *yamlpos.Node, path string) {
+		step := Step{Line: n.Line}
+		d.step(n, path, &step)
+		s.Script = append(s.Script, step)
+	})
+	if d.failed {
+		return // an expression that was not read may use the name
+	}
+	unused := d.scope.Unused()
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		r.Errorf(&yamlpos.Node{Line: unused[name]}, path, "no later step uses %q", name)
+	}
+}
+
+// stepDecoder reads the steps of one script.
+type stepDecoder struct {
+	*field.Reader
+	scope  expr.Scope
+	failed bool // an expression has an error
+}
+
+func (d *stepDecoder) step(n *yamlpos.Node, path string, s *Step) {
+	empty := func(n *yamlpos.Node, path string) { d.Mapping(n, path, nil) }
+	d.One(n, path, yamlpos.Fields{
+		"recv":      func(n *yamlpos.Node, path string) { s.Recv = new(Recv); d.recv(n, path, s.Recv) },
+		"send":      func(n *yamlpos.Node, path string) { s.Send = new(Send); d.send(n, path, s.Send) },
 		"handshake": func(n *yamlpos.Node, path string) { s.Handshake = true; empty(n, path) },
 		"close":     func(n *yamlpos.Node, path string) { s.Close = true; empty(n, path) },
 		"reset":     func(n *yamlpos.Node, path string) { s.Reset = true; empty(n, path) },
-		"wait":      r.Duration(&s.Wait),
+		"wait":      d.Duration(&s.Wait),
+		"let":       func(n *yamlpos.Node, path string) { d.let(n, path, s) },
 	})
 }
 
-func decodeRecv(r *field.Reader, n *yamlpos.Node, path string, to *Recv) {
+// messageFields are the fields of a message: see [messageFields].
+func (d *stepDecoder) messageFields(to **Message) yamlpos.Fields {
+	all := messageFields(d.Reader, &d.scope, to)
+	for name, read := range all {
+		all[name] = func(n *yamlpos.Node, path string) {
+			read(n, path)
+			d.failed = d.failed || *to == nil
+		}
+	}
+	return all
+}
+
+// name reads the name for a value.
+func (d *stepDecoder) name(n *yamlpos.Node, path string, to *string) {
+	text, ok := d.Text(n, path)
+	if !ok {
+		return
+	}
+	*to = text
+	d.add(n, path, text, expr.Bytes)
+}
+
+func (d *stepDecoder) add(n *yamlpos.Node, path, name string, t expr.Type) {
+	if err := d.scope.Add(name, t, n.Line); err != nil {
+		d.Error(n, path, err)
+	}
+}
+
+func (d *stepDecoder) recv(n *yamlpos.Node, path string, to *Recv) {
 	if n.Kind == yamlpos.Scalar && n.Value == "any" {
 		to.Any = true
 		return
 	}
-	r.One(n, path, yamlpos.Fields{
-		"hex":  r.Hex(&to.Exact),
-		"text": r.RawText(&to.Exact),
+	kinds := d.messageFields(&to.Exact)
+	maps.Copy(kinds, yamlpos.Fields{
 		"prefix": func(n *yamlpos.Node, path string) {
 			if n.Kind == yamlpos.Scalar {
-				r.RawText(&to.Prefix)(n, path)
+				d.messageFields(&to.Prefix)["text"](n, path)
 				return
 			}
-			r.Bytes(n, path, &to.Prefix)
+			d.One(n, path, d.messageFields(&to.Prefix))
 		},
-		"regex": field.Parsed(r, &to.Regex, anchored),
+		"regex": func(n *yamlpos.Node, path string) { d.regex(n, path, to) },
 		"http": func(n *yamlpos.Node, path string) {
 			to.HTTP = new(httpmatch.Match)
-			httpmatch.Decode(r, n, path, to.HTTP)
+			httpmatch.Decode(d.Reader, n, path, to.HTTP)
 		},
-		"any": func(*yamlpos.Node, string) { to.Any = true },
+		"any":    func(*yamlpos.Node, string) { to.Any = true },
+		"length": d.Int(&to.Length, 1, maxReceived),
+		"until":  d.until(&to.Until),
+		"lengthPrefix": func(n *yamlpos.Node, path string) {
+			to.Frame = new(Frame)
+			decodeFrame(d.Reader, n, path, to.Frame, d.name)
+		},
 	})
+	count := 0
+	known := yamlpos.Fields{"as": func(n *yamlpos.Node, path string) { d.name(n, path, &to.As) }}
+	for name, read := range kinds {
+		known[name] = func(n *yamlpos.Node, path string) { count++; read(n, path) }
+	}
+	d.Mapping(n, path, known)
+	if n.Kind == yamlpos.Mapping && count != 1 {
+		d.Errorf(n, path, "must have exactly one of %s", strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	}
+}
+
+// until reads the end of a message: a text, {text: …} or {hex: …}.
+func (d *stepDecoder) until(to *[]byte) field.Read {
+	return func(n *yamlpos.Node, path string) {
+		if n.Kind == yamlpos.Scalar {
+			d.RawText(to)(n, path)
+			return
+		}
+		d.Bytes(n, path, to)
+	}
+}
+
+// regex reads a regular expression, and the names of its groups.
+func (d *stepDecoder) regex(n *yamlpos.Node, path string, to *Recv) {
+	field.Parsed(d.Reader, &to.Regex, anchored)(n, path)
+	if to.Regex == nil {
+		d.failed = true
+		return
+	}
+	for _, name := range to.Regex.SubexpNames() {
+		if name != "" {
+			d.add(n, path, name, expr.Bytes)
+		}
+	}
+}
+
+// let reads computed values. Each is an expression, or a message.
+func (d *stepDecoder) let(n *yamlpos.Node, path string, s *Step) {
+	s.Let = []Assignment{}
+	d.Entries(n, path, func(key, value *yamlpos.Node, path string) {
+		a, t := Assignment{Name: key.Value}, expr.Bytes
+		if value.Kind == yamlpos.Mapping {
+			d.One(value, path, d.messageFields(&a.message))
+		} else {
+			field.Parsed(d.Reader, &a.value, func(text string) (e *expr.Template, err error) {
+				e, t, err = expr.Expression(text, &d.scope)
+				return e, err
+			})(value, path)
+		}
+		d.failed = d.failed || a.value == nil && a.message == nil
+		d.add(key, path, key.Value, t)
+		s.Let = append(s.Let, a)
+	})
+}
+
+func (d *stepDecoder) send(n *yamlpos.Node, path string, to *Send) {
+	known := d.messageFields(&to.Data)
+	known["every"] = d.Duration(&to.Every)
+	d.Mapping(n, path, known)
+	if n.Kind == yamlpos.Mapping && (yamlpos.Field(n, "hex") == nil) == (yamlpos.Field(n, "text") == nil) {
+		d.Errorf(n, path, "must have one of hex, text")
+	}
 }
 
 // anchored returns a regular expression that matches at the beginning.
@@ -149,13 +310,4 @@ func anchored(text string) (*regexp.Regexp, error) {
 		return nil, err
 	}
 	return regexp.Compile(`\A(?s:` + text + `)`)
-}
-
-func decodeSend(r *field.Reader, n *yamlpos.Node, path string, to *Send) {
-	r.Mapping(n, path, yamlpos.Fields{
-		"hex": r.Hex(&to.Data), "text": r.RawText(&to.Data), "every": r.Duration(&to.Every),
-	})
-	if n.Kind == yamlpos.Mapping && len(to.Data) == 0 {
-		r.Errorf(n, path, "must have one of hex, text")
-	}
 }

@@ -37,7 +37,7 @@ func describe(c *capture.Summary, a *capture.Attempt) Server {
 	case len(c.Events) > 0 && c.Events[len(c.Events)-1].Kind == capture.Unreachable:
 		s.Behaviour = peer.Refuse
 	default:
-		s.Script = script(c)
+		s.Script = script(c, a.Random)
 	}
 	if c.Dropped > 0 {
 		s.note = fmt.Sprintf("%d more bytes of this connection were left out", c.Dropped)
@@ -66,9 +66,10 @@ func urlOf(c *capture.Summary, a *capture.Attempt) string {
 }
 
 // script returns the actions of the server as steps. It adds a wait where the server took longer than
-// the latency of the connection.
-func script(c *capture.Summary) (steps []Step) {
+// the latency of the connection. The plugin has read random, of which answers may have parts.
+func script(c *capture.Summary, random [][]byte) (steps []Step) {
 	last := c.Begun.Add(c.Latency)
+	found := findNonces(c, random)
 	for i, e := range c.Events {
 		took := e.At.Sub(last) - c.Latency
 		last = e.At
@@ -77,9 +78,9 @@ func script(c *capture.Summary) (steps []Step) {
 		}
 		switch e.Kind {
 		case capture.Sent:
-			steps = append(steps, Step{Recv: recv(c, i)})
+			steps = append(steps, found.receive(c, i)...)
 		case capture.Received:
-			steps = append(steps, Step{Send: &Send{Data: e.Data}})
+			steps = append(steps, Step{Send: &Send{Data: &Message{data: e.Data, captured: found.sent[i]}}})
 		case capture.Handshake:
 			if i > 0 {
 				steps = append(steps, Step{Handshake: true})
@@ -101,9 +102,9 @@ func recv(c *capture.Summary, i int) *Recv {
 		return &Recv{HTTP: &m}
 	}
 	if c.Dropped > 0 && i == len(c.Events)-1 {
-		return &Recv{Prefix: data}
+		return &Recv{Prefix: &Message{data: data}}
 	}
-	return &Recv{Exact: data}
+	return &Recv{Exact: &Message{data: data}}
 }
 
 // Redact implements [peer.Peers].
@@ -120,12 +121,13 @@ func (s *servers) Redact(text func(string) string) {
 func (s *Step) redact(text func(string) string) {
 	switch {
 	case s.Send != nil:
-		s.Send.Data = httpmatch.RedactBytes(s.Send.Data, text)
+		s.Send.Data.redact(text)
 	case s.Recv == nil:
 	case s.Recv.HTTP != nil:
 		s.Recv.HTTP.Redact(text)
 	default:
-		s.Recv.Exact, s.Recv.Prefix = httpmatch.RedactBytes(s.Recv.Exact, text), httpmatch.RedactBytes(s.Recv.Prefix, text)
+		s.Recv.Exact.redact(text)
+		s.Recv.Prefix.redact(text)
 	}
 }
 
@@ -139,7 +141,7 @@ type serverDoc struct {
 
 type stepDoc struct {
 	Recv      *recvDoc      `yaml:"recv,omitempty"`
-	Send      field.Data    `yaml:"send,omitempty"`
+	Send      *Message      `yaml:"send,omitempty"`
 	Handshake *struct{}     `yaml:"handshake,omitempty"`
 	Close     *struct{}     `yaml:"close,omitempty"`
 	Reset     *struct{}     `yaml:"reset,omitempty"`
@@ -153,10 +155,15 @@ func (d recvDoc) MarshalYAML() (any, error) {
 	switch {
 	case d.HTTP != nil:
 		return struct{ HTTP httpmatch.Doc }{d.HTTP.Doc()}, nil
+	case d.Length > 0:
+		return field.Flow(struct {
+			Length int
+			As     string
+		}{d.Length, d.As})
 	case d.Exact == nil:
-		return struct{ Prefix field.Data }{d.Prefix}, nil
+		return struct{ Prefix *Message }{d.Prefix}, nil
 	default:
-		return field.Data(d.Exact).MarshalYAML()
+		return d.Exact.MarshalYAML()
 	}
 }
 
