@@ -31,7 +31,7 @@ type subject struct {
 // attempted is the answer to a variant and what it cost.
 type attempted struct {
 	*testfile.Answer
-	fuel uint64 // 0 if the guest is not metered
+	fuel uint64 // 0 if the guest is not metered; more than it used if it hung
 	sent uint64 // bytes of the case, an upper bound of what its peers send
 }
 
@@ -247,7 +247,7 @@ const keySize = "size"
 const (
 	freeMemory    = 4 << 20 // the heap of a guest in Go grows in such steps
 	memoryPerByte = 16      // that a peer sends
-	freeFuel      = 200_000_000
+	freeFuel      = 1_000_000_000
 	fuelPerByte   = 10_000
 	fuelFactor    = 20
 )
@@ -270,7 +270,7 @@ func (s *subject) judge(v *adverse.Variant, c *Case, got *attempted) (key, reaso
 		return "late", fmt.Sprintf("the attempt ends after %v; the timeout is %v", got.Virtual, c.Timeout)
 	case got.Memory > s.base.Memory+freeMemory+memoryPerByte*got.sent:
 		return keySize, fmt.Sprintf("the guest has %s of memory, and %s without this; do not allocate a size that the peer claims", testfile.Size(got.Memory), testfile.Size(s.base.Memory))
-	case got.fuel > fuelFactor*s.base.fuel+freeFuel+fuelPerByte*got.sent:
+	case !got.Hung() && got.fuel > fuelFactor*s.base.fuel+freeFuel+fuelPerByte*got.sent:
 		return "fuel", fmt.Sprintf("the guest runs %s instructions, and %s without this", thousands(int(got.fuel)), thousands(int(s.base.fuel)))
 	case got.Err == nil && notNumber().MatchString(message) && !notNumber().MatchString(s.base.Message()), refusedMetric(got) && !refusedMetric(s.base):
 		return "NaN", fmt.Sprintf("a value is not a number, and the result is %s (%s)", result, message)

@@ -107,11 +107,12 @@ func (s *script) random(r *rand.Rand, stream int) Variant {
 	with := func(n int) Edit {
 		return s.with(func() (steps []*yamlpos.Node) {
 			for i, one := range s.steps {
-				node := testfile.Clone(one.node)
+				node, size := testfile.Clone(one.node), len(one.data)
 				if i == at {
-					node = send(applied(one.data, all[:n]))
+					data := applied(one.data, all[:n])
+					node, size = send(data), len(data)
 				}
-				if slow && one.sends && !one.slowly {
+				if slow && one.sends && !one.slowly && size <= maxSlow {
 					testfile.SetField(yamlpos.Field(node, "send"), "every", scalar(interval))
 				}
 				steps = append(steps, node)

@@ -164,12 +164,15 @@ func (s *script) edited(edit func(i int, one step) *yamlpos.Node) Edit {
 func (s *script) slowly() Edit {
 	return s.edited(func(_ int, one step) *yamlpos.Node {
 		node := testfile.Clone(one.node)
-		if one.sends && !one.slowly {
+		if one.sends && !one.slowly && len(one.data) <= maxSlow {
 			testfile.SetField(yamlpos.Field(node, "send"), "every", scalar(interval))
 		}
 		return node
 	})
 }
+
+// maxSlow is the size of the largest data that is sent byte by byte: each byte is a read of the guest.
+const maxSlow = 16 << 10
 
 // Intervals that are short in comparison with every timeout.
 const (
