@@ -116,7 +116,7 @@ var packages = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/perfdata", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
+		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/ownership", "internal/perfdata", "internal/regular", "internal/statefile", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},

@@ -69,6 +69,8 @@ var withoutWriter = []struct {
 	{"test: cases", "demo_test.yaml", nil, "plugin test DIR"},
 	{"test: module", "demo.wasm", map[string]string{"demo_test.yaml": clitest.Cases}, "plugin test DIR"},
 	{"test: session", "session.yaml", map[string]string{"demo.wasm": "MODULE", "demo_test.yaml": strings.Split(clitest.Cases, "- name")[0] + "- name: a\n  replay: session.yaml\n"}, "plugin test DIR"},
+	{"fuzz: cases", "demo_test.yaml", nil, "plugin fuzz DIR/demo_test.yaml"},
+	{"fuzz: module", "demo.wasm", map[string]string{"demo_test.yaml": clitest.Cases}, "plugin fuzz DIR/demo_test.yaml"},
 	{"build: plugin.yaml", "plugin.yaml", map[string]string{"main.c": ""}, "plugin build DIR"},
 	{"vet: module", "demo.wasm", map[string]string{"plugin.yaml": clitest.Manifest, "demo.wat": ""}, "plugin vet DIR"},
 	{"vet: Go source", "main.go", map[string]string{"plugin.yaml": clitest.Manifest}, "plugin vet DIR"},

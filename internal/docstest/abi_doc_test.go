@@ -390,7 +390,7 @@ func TestABILists(t *testing.T) {
 	for section, wanted := range map[string][]string{
 		"DNSRequest":              find("internal/dnswire/question.go", `unknown type .*; known: ([A-Z, ]+)`),
 		"DialURL":                 append(find("handlers/wasm/internal/guest/tls.go", `unknown option .*; known: ([\w, ]+)`), schemes...),
-		"Conformance":             find("plugin/plugintest/conform.go", `\{"([^"]+)", (?:unnoted\()?g\.`),
+		"Conformance":             find("plugin/plugintest/conform.go", `\{"([^"]+)", .*g\.\w+\)?\},`),
 		"Capabilities and grants": metadata(find("internal/netaddr/netaddr.go", `MustParsePrefix\("([^"]+)"\), *//`)),
 		"Isolation":               {"| `" + string(plugin.Reset) + "`", "| `" + string(plugin.Fresh) + "`", "| `" + string(plugin.Pooled) + "`"},
 	} {

@@ -32,6 +32,7 @@
 //	  seed: 7                              # of the random bytes of a guest
 //	  time: 2026-01-31T12:00:00Z           # of the clock of a guest, at the start
 //	  grants: [target, kv]                 # in place of the defaults
+//	  accepts: [cut and close]             # see Hostile peers
 //	  request: {…}                         # the request to the plugin
 //	  host: {…}                            # the simulated network
 //	  replay: testdata/session.yaml        # in place of host: see below
@@ -231,6 +232,31 @@
 //     what a case wants denied.
 //   - The answers are the same in the isolations reset and fresh.
 //   - The memory does not grow over 10,000 calls, or as many as [Config.Patience] allows.
+//   - Peers that break the protocol cause no success and no trap: see Hostile peers.
+//
+// With [Config.PassedDir], a check that passed is left out until its inputs change.
+//
+// # Hostile peers
+//
+// This check derives variants from each passing case, and runs as many as [Config.Patience] allows, at most 2,000
+// of a case. The peers of net stop at each byte: they close, reset the connection, or stay silent. They answer
+// byte by byte, or as servers of other protocols, with garbage, or with other lengths, numbers and lines. The
+// servers of http have other statuses, headers and bodies, and those of dns other answers. [Fuzz] combines such
+// changes at random.
+//
+// A variant fails if the guest traps, exhausts its memory, breaks the contract, exceeds the deadline or never
+// ends. It fails if the memory or the fuel of the guest grow much more than the received bytes explain, and if a
+// metric or the message has a NaN. Variants of a case with success have further rules:
+//
+//   - Byte by byte, with pauses, or at once: the result must be the same. This also holds for a warning.
+//   - A case needs the bytes up to the first point at which it succeeds though its peer falls silent there. If
+//     fewer bytes come, or others, the result must not be success. The close of a connection is excepted if the
+//     case needs this close. What comes after the last answer that matters is not needed, such as a reply to QUIT.
+//   - A status of 400 or more must not be success if the status of the case is below 300. A body that is no JSON
+//     must not be success if the body of the case is JSON, and an empty body is no success.
+//
+// A case, or the defaults, may list faults after which success is right: accepts has any of cut and close, cut
+// and reset, another answer, another body, status, rcode, no answer, byte by byte, pauses, at once, truncated.
 //
 // # Processes
 //

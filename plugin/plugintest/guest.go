@@ -32,6 +32,7 @@ type guestRun struct {
 	run
 	module []byte
 	limit  *clock.Limit // of each call
+	passed *passed      // checks that passed before
 	warmUp bool         // call each guest once before its first case
 
 	coverage *wasm.Coverage // nil without [Config.Cover]

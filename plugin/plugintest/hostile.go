@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
 )
-
-const hostileCheck = "peers that break the protocol cause no success and no trap"
 
 // Limits of the check of hostile peers. It runs minVariants of each case, and more until it has run for
 // [Config.Patience].
@@ -35,33 +33,62 @@ func (g *guestRun) hostilePeers(ctx context.Context) (checked, error) {
 	defer h.close()
 	order := h.order()
 	end := time.Now().Add(cmp.Or(g.cfg.Patience, defaultPatience))
-	ran, total, cases := 0, 0, 0
 	for i, index := range order {
-		s, err := h.subject(ctx, index)
-		if err != nil {
+		until := time.Now().Add(time.Until(end) / time.Duration(len(order)-i))
+		if err := h.vary(ctx, index, until); err != nil {
 			return checked{}, err
-		}
-		if s == nil {
-			continue
-		}
-		variants := s.plan.Even(maxVariants)
-		n, err := s.hunt(ctx, variants, time.Now().Add(time.Until(end)/time.Duration(len(order)-i)))
-		if err != nil {
-			return checked{}, err
-		}
-		if len(variants) > 0 {
-			ran, total, cases = ran+n, total+len(s.plan.Variants), cases+1
 		}
 	}
-	return h.result(ran, total, cases), nil
+	return h.result(), nil
+}
+
+// vary runs variants of the case at index, unless they passed before.
+func (h *hunter) vary(ctx context.Context, index int, until time.Time) error {
+	inputs, err := fingerprint(h.editor, h.file, index)
+	if err != nil {
+		return err
+	}
+	inputs = digest("hostile peers", inputs)
+	if note, ok := h.passed.note(inputs); ok {
+		var ran, total int
+		if _, err := fmt.Sscanf(note, "%d %d", &ran, &total); err == nil {
+			h.count(ran, total)
+			h.unchanged++
+			return nil
+		}
+	}
+	s, err := h.subject(ctx, index)
+	if err != nil || s == nil {
+		return err
+	}
+	variants, found := s.plan.First(maxVariants), len(h.found)
+	ran, err := s.hunt(ctx, variants, until)
+	if err != nil || len(variants) == 0 {
+		return err
+	}
+	h.count(ran, len(s.plan.Variants))
+	if len(h.found) == found && !s.broken {
+		h.passed.add(inputs, fmt.Sprint(ran, len(s.plan.Variants)))
+	}
+	return nil
+}
+
+func (h *hunter) count(ran, total int) {
+	h.ran, h.total, h.cases = h.ran+ran, h.total+total, h.cases+1
 }
 
 // hunter runs variants of the cases of a file and collects what they find.
 type hunter struct {
 	guestRun
 	editor    *testfile.Editor
-	sandboxes map[string]*sandbox // by grants
+	sandboxes map[string]*sandbox // by sandboxKey
 	found     map[string]finding  // by key: one of each cause
+
+	position int                                      // at which findings are placed in a file
+	encode   func(item *yamlpos.Node) (string, error) // returns the text of a finding
+
+	ran, total       int // variants
+	cases, unchanged int
 }
 
 // finding is a variant for which a plugin breaks a rule.
@@ -72,7 +99,8 @@ type finding struct {
 }
 
 func newHunter(g *guestRun) (*hunter, error) {
-	h := &hunter{guestRun: *g, sandboxes: make(map[string]*sandbox), found: make(map[string]finding)}
+	h := &hunter{guestRun: *g, sandboxes: make(map[string]*sandbox), found: make(map[string]finding), position: len(g.file.Cases)}
+	h.encode = func(item *yamlpos.Node) (string, error) { return encoded([]*yamlpos.Node{item}) }
 	h.limit = clock.NewLimit(min(hostileLimit, cmp.Or(g.cfg.Stuck, defaultStuck)))
 	var err error
 	h.editor, err = testfile.NewEditor(g.file)
@@ -101,10 +129,14 @@ func (h *hunter) order() (order []int) {
 }
 
 // result returns the findings of all cases, in the order in which they were found.
-func (h *hunter) result(ran, total, cases int) (c checked) {
-	c.note = fmt.Sprintf("%s variants of %s", thousands(ran), plural(cases, "case"))
-	if ran < total {
-		c.note = fmt.Sprintf("%s of %s", thousands(ran), thousands(total)) + strings.TrimPrefix(c.note, thousands(ran))
+func (h *hunter) result() (c checked) {
+	c.note = thousands(h.ran)
+	if h.ran < h.total {
+		c.note += " of " + thousands(h.total)
+	}
+	c.note += " variants of " + plural(h.cases, "case")
+	if h.unchanged > 0 {
+		c.note += fmt.Sprintf("; %d unchanged", h.unchanged)
 	}
 	for _, f := range slices.SortedFunc(maps.Values(h.found), func(a, b finding) int { return cmp.Compare(a.order, b.order) }) {
 		c.failures, c.cases = append(c.failures, f.text), append(c.cases, f.item)

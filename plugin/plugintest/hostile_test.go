@@ -1,9 +1,11 @@
 package plugintest_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,5 +97,130 @@ func TestHostilePeersFindFaults(t *testing.T) {
 				t.Errorf("%s: some variants are no valid cases", r.Note)
 			}
 		})
+	}
+}
+
+// A printed case, appended to its file, fails as the check did.
+func TestHostilePeersPrintCasesThatReproduce(t *testing.T) {
+	t.Parallel()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
+	module := hostileGuest(t)
+	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "short line")
+	report := run(t, f, plugintest.Config{Plugin: module, Run: regexp.MustCompile(hostileRun), Patience: time.Minute})
+	if len(report.Results[0].Cases) != 1 {
+		t.Fatalf("%d cases", len(report.Results[0].Cases))
+	}
+	var table strings.Builder
+	if err := plugintest.Write(&table, "table", []*plugintest.Report{report}); err != nil {
+		t.Fatal(err)
+	}
+	item := report.Results[0].Cases[0]
+	if want := "\nTo reproduce, append to the cases of " + f.Path + ":\n\n" + item; !strings.Contains(table.String(), want) {
+		t.Errorf("no %q in the table:\n%s", want, table.String())
+	}
+	again := load(t, string(f.Text[strings.Index(string(f.Text), "- name"):])+item)
+	results := run(t, again, plugintest.Config{Plugin: module, CasesOnly: true}).Results
+	if len(results) != 2 || !results[0].OK() || results[1].OK() || !strings.Contains(results[1].Diff, "error(trap)") {
+		t.Errorf("got %+v", results)
+	}
+}
+
+// A check that passed runs again only if the plugin or its case changes.
+func TestPassedChecksAreKept(t *testing.T) {
+	t.Parallel()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
+	cfg := plugintest.Config{Plugin: hostileGuest(t), Run: regexp.MustCompile("conformance: (peers|.*agree)"), Patience: time.Minute, PassedDir: filepath.Join(t.TempDir(), "passed")}
+	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "good line")
+	second := oneCase(t, "testdata/hostile/hostile_test.yaml", "good status")
+	text := string(f.Text) + string(second.Text[strings.Index(string(second.Text), "- name"):])
+	notes := func(text string) string {
+		if err := os.WriteFile(f.Path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := plugintest.Load(f.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, r := range run(t, loaded, cfg).Results {
+			all = append(all, regexp.MustCompile("^[0-9].*of 2 cases").ReplaceAllString(r.Note, "variants"))
+			if !r.OK() {
+				t.Errorf("%s: %q", r.Name, r.Failures)
+			}
+		}
+		return strings.Join(all, ", ")
+	}
+	changed := strings.Replace(text, "JOBS 17", "JOBS 18", 1)
+	changed = strings.Replace(changed, "17 jobs", "18 jobs", 1)
+	for _, c := range []struct{ name, text, want string }{
+		{"first run", text, ", variants"},
+		{"nothing changes", text, "unchanged, variants; 2 unchanged"},
+		{"one case changes", changed, ", variants; 1 unchanged"},
+		{"again", changed, "unchanged, variants; 2 unchanged"},
+	} {
+		if got := notes(c.text); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	cfg.Again = true
+	if got := notes(changed); got != ", variants" {
+		t.Errorf("with Again: got %q", got)
+	}
+}
+
+// Fuzz finds a fault, and its file reproduces it.
+func TestFuzzFindsFault(t *testing.T) {
+	t.Parallel()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
+	module := hostileGuest(t)
+	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "short datagram")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	folder := t.TempDir()
+	var found []plugintest.Finding
+	n, err := plugintest.Fuzz(ctx, f, plugintest.FuzzConfig{
+		Config: plugintest.Config{Plugin: module, CacheDir: cache}, Seed: 1, Folder: folder,
+		Found: func(f plugintest.Finding) error {
+			found = append(found, f)
+			cancel()
+			return nil
+		},
+	})
+	if err != nil || len(found) != 1 || n == 0 {
+		t.Fatalf("%d variants, found %+v, error %v", n, found, err)
+	}
+	path := filepath.Join(folder, "x_test.yaml")
+	if err := os.WriteFile(path, []byte(found[0].File), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := plugintest.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := run(t, saved, plugintest.Config{CasesOnly: true}).Results
+	if len(results) != 1 || !slices.Contains([]string{"error(trap)", "error(memory)"}, resultOf(results[0].Diff)) {
+		t.Errorf("got %+v", results)
+	}
+}
+
+// resultOf returns the actual result in a diff.
+func resultOf(diff string) string {
+	_, rest, _ := strings.Cut(diff, "+result: ")
+	result, _, _ := strings.Cut(rest, "\n")
+	return result
+}
+
+func TestFuzzNeedsCaseWithPeers(t *testing.T) {
+	t.Parallel()
+	f := load(t, "\n- {name: x, want: {result: success}}\n")
+	_, err := plugintest.Fuzz(t.Context(), f, plugintest.FuzzConfig{Config: plugintest.Config{Plugin: written(t, trapping), CacheDir: cache}})
+	if want := f.Path + ": no case that passes has peers that can be varied"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

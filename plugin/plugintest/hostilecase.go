@@ -24,13 +24,15 @@ type subject struct {
 	base    *attempted
 	plan    *adverse.Plan
 	needs   []int // of each stream of the plan: the number of points that success needs
+	broken  bool  // a variant breaks a rule, perhaps for a cause that is known from another case
 	endless bool  // an attempt had no end: the others would take too long
 }
 
 // attempted is the answer to a variant and what it cost.
 type attempted struct {
 	*testfile.Answer
-	fuel uint64 // 0 if the guest is not metered
+	fuel uint64 // 0 if the guest is not metered; more than it used if it hung
+	sent uint64 // bytes of the case, an upper bound of what its peers send
 }
 
 // subject returns the case at index. It returns nil if the case does not pass, or if its peers cannot be varied.
@@ -40,7 +42,7 @@ func (h *hunter) subject(ctx context.Context, index int) (*subject, error) {
 	if s.item, err = h.editor.Item(index); err != nil {
 		return nil, err
 	}
-	if yamlpos.Field(s.item, "host") == nil {
+	if yamlpos.Field(s.item, "host") == nil || s.c.HasCommands() { // the peers of a command run in real time
 		return nil, nil
 	}
 	if s.base, err = s.run(ctx, s.c, index); err != nil {
@@ -55,18 +57,18 @@ func (h *hunter) subject(ctx context.Context, index int) (*subject, error) {
 
 // run makes an attempt at a variant of a case.
 func (h *hunter) run(ctx context.Context, c *Case, index int) (*attempted, error) {
-	grants := fmt.Sprint(c.Grants)
-	box := h.sandboxes[grants]
+	key := sandboxKey(c)
+	box := h.sandboxes[key]
 	if box == nil {
 		var err error
-		if box, err = h.load(ctx, h.plain(h.manifest.Isolation), h.manifest, c.Grants...); err != nil {
+		if box, err = h.loadSeeded(ctx, h.plain(h.manifest.Isolation), h.manifest, seedOf(c, -1), c.Grants...); err != nil {
 			return nil, err
 		}
-		h.sandboxes[grants] = box
+		h.sandboxes[key] = box
 	}
 	before := box.handler.Stats().Fuel
 	got := box.attempt(ctx, c, index)
-	return &attempted{got, box.handler.Stats().Fuel - before}, ctx.Err()
+	return &attempted{got, box.handler.Stats().Fuel - before, 0}, ctx.Err()
 }
 
 // edited returns the case after an edit, and its item. ok is false if the edit makes no valid case.
@@ -79,12 +81,22 @@ func (s *subject) edited(edit adverse.Edit) (c *Case, item *yamlpos.Node, ok boo
 
 // try runs the case after an edit.
 func (s *subject) try(ctx context.Context, edit adverse.Edit) (*Case, *attempted, error) {
-	c, _, ok := s.edited(edit)
+	c, item, ok := s.edited(edit)
 	if !ok {
 		return nil, nil, nil
 	}
 	got, err := s.run(ctx, c, s.index)
+	got.sent = textSize(item)
 	return c, got, err
+}
+
+// textSize returns the number of bytes of all values of an item.
+func textSize(n *yamlpos.Node) uint64 {
+	size := uint64(len(n.Value))
+	for _, child := range n.Content {
+		size += textSize(child)
+	}
+	return size
 }
 
 // hunt runs variants until a time, but at least [minVariants]. It returns their number.
@@ -95,11 +107,11 @@ func (s *subject) hunt(ctx context.Context, variants []adverse.Variant, until ti
 	if err := s.findNeeds(ctx); err != nil {
 		return 0, err
 	}
-	for i, index := range adverse.Spread(len(variants)) {
+	for i := range variants {
 		if i >= minVariants && time.Now().After(until) || s.endless {
 			break
 		}
-		ok, err := s.check(ctx, &variants[index], s.index<<16+index)
+		ok, _, err := s.check(ctx, &variants[i], s.index<<32+variants[i].Order)
 		if err != nil {
 			return ran, err
 		}
@@ -172,38 +184,41 @@ func (s *subject) need(ctx context.Context, stream *adverse.Stream) (int, error)
 	return low, nil
 }
 
-// check runs a variant and keeps what it finds. ok is false if the variant is no valid case.
-func (s *subject) check(ctx context.Context, v *adverse.Variant, order int) (ok bool, err error) {
+// check runs a variant and keeps what it finds. ok is false if the variant is no valid case. found is nil if
+// the variant breaks no rule, or one that is known.
+func (s *subject) check(ctx context.Context, v *adverse.Variant, order int) (ok bool, found *finding, err error) {
 	c, got, err := s.try(ctx, v.Edit)
 	if got == nil || err != nil {
-		return false, err
+		return false, nil, err
 	}
 	key, reason := s.judge(v, c, got)
 	if key == "" {
-		return true, nil
+		return true, nil, nil
 	}
+	s.broken = true
 	if known, ok := s.found[key]; ok && known.order <= order {
 		s.endless = s.endless || got.Stuck != ""
-		return true, nil
+		return true, nil, nil
 	}
 	_, again, err := s.try(ctx, v.Edit)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if other, _ := s.judge(v, c, again); other != key {
 		if got.Stuck != "" {
-			return true, nil // the machine was busy
+			return true, nil, nil // the machine was busy
 		}
 		key, reason = "random", fmt.Sprintf("two attempts differ: %s (%s), then %s (%s)", got.Result(), got.Message(), again.Result(), again.Message())
 	}
 	s.endless = s.endless || got.Stuck != ""
 	least, err := s.shrunk(ctx, v, key)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	item, err := s.render(ctx, least, key)
 	s.found[key] = finding{order, fmt.Sprintf("%s: %s: %s", s.c.Name, v.What, reason), item}
-	return true, err
+	f := s.found[key]
+	return true, &f, err
 }
 
 // shrunk returns the variant with the least data that still breaks the rule of key.
@@ -225,14 +240,16 @@ func (s *subject) shrunk(ctx context.Context, v *adverse.Variant, key string) (*
 	return v, nil
 }
 
+// keySize is the key of a guest that allocates more than its peer sends.
+const keySize = "size"
+
 // Limits of what a guest may use beyond what it uses for the case itself.
 const (
 	freeMemory    = 4 << 20 // the heap of a guest in Go grows in such steps
 	memoryPerByte = 16      // that a peer sends
-	freeFuel      = 200_000_000
+	freeFuel      = 1_000_000_000
 	fuelPerByte   = 10_000
 	fuelFactor    = 20
-	mostSent      = 64 << 10 // bytes that a case itself counts as
 )
 
 var (
@@ -247,14 +264,13 @@ func (s *subject) judge(v *adverse.Variant, c *Case, got *attempted) (key, reaso
 	if key, reason := unsound(got); key != "" {
 		return key, reason
 	}
-	sent := uint64(v.Size + min(len(s.file.Text), mostSent))
 	result, message := got.Result(), got.Message()
 	switch {
 	case got.Virtual > c.Timeout:
 		return "late", fmt.Sprintf("the attempt ends after %v; the timeout is %v", got.Virtual, c.Timeout)
-	case got.Memory > s.base.Memory+freeMemory+memoryPerByte*sent:
-		return "size", fmt.Sprintf("the guest has %s of memory, and %s without this; do not allocate a size that the peer claims", testfile.Size(got.Memory), testfile.Size(s.base.Memory))
-	case got.fuel > fuelFactor*s.base.fuel+freeFuel+fuelPerByte*sent:
+	case got.Memory > s.base.Memory+freeMemory+memoryPerByte*got.sent:
+		return keySize, fmt.Sprintf("the guest has %s of memory, and %s without this; do not allocate a size that the peer claims", testfile.Size(got.Memory), testfile.Size(s.base.Memory))
+	case !got.Hung() && got.fuel > fuelFactor*s.base.fuel+freeFuel+fuelPerByte*got.sent:
 		return "fuel", fmt.Sprintf("the guest runs %s instructions, and %s without this", thousands(int(got.fuel)), thousands(int(s.base.fuel)))
 	case got.Err == nil && notNumber().MatchString(message) && !notNumber().MatchString(s.base.Message()), refusedMetric(got) && !refusedMetric(s.base):
 		return "NaN", fmt.Sprintf("a value is not a number, and the result is %s (%s)", result, message)

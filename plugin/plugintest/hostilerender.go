@@ -23,18 +23,23 @@ func (s *subject) render(ctx context.Context, v *adverse.Variant, key string) (s
 	}
 	wanted := &yamlpos.Node{Kind: yamlpos.Mapping, Style: yaml.FlowStyle}
 	testfile.SetField(wanted, "result", text(want))
+	if key == keySize {
+		limit := &yamlpos.Node{Kind: yamlpos.Mapping, Style: yaml.FlowStyle}
+		testfile.SetField(limit, "max", text(testfile.Size(s.base.Memory+freeMemory)))
+		testfile.SetField(wanted, "memory", limit)
+	}
 	testfile.SetField(item, "want", wanted)
 	block(item)
-	out, err := encoded([]*yamlpos.Node{item})
+	out, err := s.encode(item)
 	if err != nil {
 		return "", err
 	}
-	got, err := s.run(ctx, c, len(s.file.Cases))
+	got, err := s.run(ctx, c, s.position)
 	if err != nil {
 		return "", err
 	}
 	if other, _ := s.judge(v, c, got); other != key {
-		out = fmt.Sprintf("# Bytes or dates of this case depend on its position: put it in place of %q.\n", s.c.Name) + out
+		out = fmt.Sprintf("# Bytes or dates of this case depend on its position: put it in place of case %d of %s.\n", s.index+1, s.file.Path) + out
 	}
 	return out, nil
 }
@@ -65,11 +70,16 @@ func block(item *yamlpos.Node) {
 	}
 }
 
+// encoded returns a list of items.
 func encoded(items []*yamlpos.Node) (string, error) {
+	return encodedNode(&yamlpos.Node{Kind: yamlpos.List, Content: items})
+}
+
+func encodedNode(n *yamlpos.Node) (string, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	if err := enc.Encode(&yamlpos.Node{Kind: yamlpos.List, Content: items}); err != nil {
+	if err := enc.Encode(n); err != nil {
 		return "", err
 	}
 	return b.String(), enc.Close()

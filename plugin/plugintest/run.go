@@ -78,6 +78,13 @@ type Config struct {
 	// CacheDir keeps compiled modules, as [wasm.Config.CacheDir] does.
 	CacheDir string
 
+	// PassedDir keeps which checks passed. They are left out until the plugin, their cases or this
+	// program change. It must belong to this user alone. If it is "", every check runs.
+	PassedDir string
+
+	// Again runs also the checks that PassedDir has.
+	Again bool
+
 	// Stuck is how long one call of a guest may run in real time. 0 means 20 s. Once a call has
 	// exceeded it, the limit of the others is 2 s at most.
 	Stuck time.Duration

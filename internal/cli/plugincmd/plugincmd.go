@@ -12,7 +12,7 @@ import (
 // New returns the command `prober plugin`.
 func New(env *command.Env) *cobra.Command {
 	c := command.Folder("plugin", "Make, build, test and inspect plugins", newInspect(env), newList(env),
-		newNew(env), newUpdateSDK(env), newBuild(env), newEmbed(env), newVet(env), newCheck(env), newTest(env), newDocs(env),
+		newNew(env), newUpdateSDK(env), newBuild(env), newEmbed(env), newVet(env), newCheck(env), newTest(env), newFuzz(env), newDocs(env),
 		newRun(env), newBench(env),
 		newKeygen(env), newSign(env), newVerify(env), newLock(env), newPromote(env),
 		newSearch(env), newInstall(env), newOutdated(env), newIndex(env),

@@ -41,6 +41,9 @@ func newTest(env *command.Env) *cobra.Command {
 			"A program runs in real time, and its peers are simulated on the loopback interface. Cases that\n" +
 			"need a sandbox are left out. The command of a Nagios check must be beside its plugin.yaml, or in\n" +
 			"a folder of nagios.folders in the file of --agent-config.\n\n" +
+			"Test also runs variants of each passing case, in which the peers break the protocol. It prints\n" +
+			"the cases that reproduce what it finds. A check that passed is left out until the plugin or the\n" +
+			"cases change.\n\n" +
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
 		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml\n" +
 			"  prober plugin test --agent-config /etc/prober/prober.yaml examples/nagios/http",
@@ -59,6 +62,7 @@ func newTest(env *command.Env) *cobra.Command {
 				return command.Usage("", "%w", err)
 			}
 			cfg.Folders = policy.Folders()
+			cfg.PassedDir = passedDir()
 			cfg.Process = startProgram(cfg, configFile != "")
 			ctx, stop := env.Interruptible(cmd.Context())
 			defer stop()
@@ -74,6 +78,7 @@ func newTest(env *command.Env) *cobra.Command {
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
 	c.Flags().BoolVar(&cfg.Cover, "cover", false, "show how often the cases call each function of a module; leaves out the checks of every plugin")
 	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases with malformed performance data, and with fields of the result that the contract does not define")
+	c.Flags().BoolVar(&cfg.Again, "again", false, "run also the checks that passed before with the same plugin and cases")
 	c.Flags().BoolVar(&update, "update", false, "write the actual results and messages into the files")
 	c.Flags().BoolVar(&watch, "watch", false, "run again when a plugin, its manifest or its test files change, until Ctrl-C")
 	c.MarkFlagsMutuallyExclusive("update", "watch")
@@ -124,6 +129,15 @@ func watchedFiles(paths []string, cfg plugintest.Config) (files []string, err er
 	}
 	slices.Sort(files)
 	return slices.Compact(files), nil
+}
+
+// passedDir returns the folder that keeps which checks passed, or "" if there is none.
+func passedDir() string {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(base, "prober", "plugin-test")
 }
 
 // testPlugins runs the test files of paths and writes the reports. After a signal, or if a plugin

@@ -7,7 +7,6 @@
 package adverse
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -39,6 +38,7 @@ type Variant struct {
 	Stream int // index in [Plan.Streams]
 	Point  int // number of points of the stream before the first change, or Header
 	Edit   Edit
+	Order  int // in the plan: the first variant of several is the simplest
 
 	// Size is the size of the data that replaces the peer's, and Shrunk returns the edit for its
 	// first n bytes. Shrunk is nil if the variant cannot be smaller.
@@ -80,11 +80,14 @@ func (s *Stream) Points() int { return len(s.Stalls) }
 type Plan struct {
 	Streams  []Stream
 	Variants []Variant
+
+	scripts   map[int]*script // by the index of their stream
+	exchanges map[int]*exchange
 }
 
 // New returns the variants of an item of cases.
 func New(item *yamlpos.Node) *Plan {
-	p := &Plan{}
+	p := &Plan{scripts: make(map[int]*script), exchanges: make(map[int]*exchange)}
 	host := yamlpos.Field(item, "host")
 	if host == nil {
 		return p
@@ -101,50 +104,41 @@ func New(item *yamlpos.Node) *Plan {
 	return p
 }
 
-// Even returns at most n variants. It takes the same share of each family, evenly spread.
-func (p *Plan) Even(n int) []Variant {
-	if len(p.Variants) <= n {
-		return p.Variants
-	}
+// First returns at most n variants in an order in which the first ones say most: in turn one of each family, and
+// those of a family evenly spread.
+func (p *Plan) First(n int) []Variant {
 	families := make(map[testfile.Fault][]int)
+	var names []testfile.Fault
 	for i := range p.Variants {
-		families[p.Variants[i].Family] = append(families[p.Variants[i].Family], i)
+		family := p.Variants[i].Family
+		if families[family] == nil {
+			names = append(names, family)
+		}
+		families[family] = append(families[family], i)
 	}
-	share := share(families, n)
-	var chosen []int
 	for _, indexes := range families {
-		k := min(share, len(indexes))
-		for i := range k {
-			chosen = append(chosen, indexes[i*len(indexes)/k])
+		order := spread(len(indexes))
+		for i, at := range order {
+			order[i] = indexes[at]
+		}
+		copy(indexes, order)
+	}
+	n = min(n, len(p.Variants))
+	first := make([]Variant, 0, n)
+	for turn := 0; len(first) < n; turn++ {
+		for _, name := range names {
+			if turn < len(families[name]) && len(first) < n {
+				v := p.Variants[families[name][turn]]
+				v.Order = families[name][turn]
+				first = append(first, v)
+			}
 		}
 	}
-	slices.Sort(chosen)
-	variants := make([]Variant, len(chosen))
-	for i, index := range chosen {
-		variants[i] = p.Variants[index]
-	}
-	return variants
+	return first
 }
 
-// share returns the number of variants of each family, so that all have at most n together.
-func share(families map[testfile.Fault][]int, n int) int {
-	low, high := 1, n
-	for low < high {
-		middle, total := (low+high+1)/2, 0
-		for _, indexes := range families {
-			total += min(middle, len(indexes))
-		}
-		if total <= n {
-			low = middle
-		} else {
-			high = middle - 1
-		}
-	}
-	return low
-}
-
-// Spread returns the numbers below n in an order in which each beginning is evenly spread.
-func Spread(n int) []int {
+// spread returns the numbers below n in an order in which each beginning is evenly spread.
+func spread(n int) []int {
 	bits := 0
 	for 1<<bits < n {
 		bits++

@@ -55,7 +55,8 @@ func newScript(index int, n *yamlpos.Node) *script {
 		if value := yamlpos.Field(node, "send"); value != nil {
 			one.sends, one.data, one.slowly, s.silent = true, sent(value), yamlpos.Field(value, "every") != nil, false
 		}
-		for k := range max(1, len(one.data)) {
+		s.points = append(s.points, point{len(s.steps), 0})
+		for k := 1; k < len(one.data); k += stride(len(one.data)) {
 			s.points = append(s.points, point{len(s.steps), k})
 		}
 		s.steps = append(s.steps, one)
@@ -113,11 +114,20 @@ func ended(steps []*yamlpos.Node, end string) []*yamlpos.Node {
 
 // send returns a step that sends data.
 func send(data []byte) *yamlpos.Node {
-	n := &yamlpos.Node{}
-	if err := n.Encode(field.Data(data)); err != nil { // bytes can always be encoded
-		panic(err)
+	if field.IsText(data) {
+		return mapping("send", mapping("text", textNode(data)))
 	}
-	return mapping("send", n)
+	return mapping("send", mapping("hex", scalar(hex.EncodeToString(data))))
+}
+
+// textNode returns a string on one line.
+func textNode(data []byte) *yamlpos.Node {
+	n := scalar(string(data))
+	n.Style = 0
+	if bytes.ContainsAny(data, "\n\r\t") {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	return n
 }
 
 // cut returns an edit after which the peer stops at a point.
@@ -154,12 +164,15 @@ func (s *script) edited(edit func(i int, one step) *yamlpos.Node) Edit {
 func (s *script) slowly() Edit {
 	return s.edited(func(_ int, one step) *yamlpos.Node {
 		node := testfile.Clone(one.node)
-		if one.sends && !one.slowly {
+		if one.sends && !one.slowly && len(one.data) <= maxSlow {
 			testfile.SetField(yamlpos.Field(node, "send"), "every", scalar(interval))
 		}
 		return node
 	})
 }
+
+// maxSlow is the size of the largest data that is sent byte by byte: each byte is a read of the guest.
+const maxSlow = 16 << 10
 
 // Intervals that are short in comparison with every timeout.
 const (
@@ -214,6 +227,7 @@ func (p *Plan) addScript(s *script) {
 		stream.Stalls = append(stream.Stalls, s.cut(at, ""))
 	}
 	stream.Farewells = s.farewells()
+	p.scripts[index] = s
 	p.Streams = append(p.Streams, stream)
 	add := func(v Variant) {
 		v.Stream = index
@@ -314,17 +328,15 @@ func begins(other, own []byte) bool {
 
 // addRewrites adds variants with other values in the data.
 func (s *script) addRewrites(add func(Variant)) {
-	before := 0
 	for i, one := range s.steps {
 		for _, r := range rewrites(one.data) {
 			v := Variant{
-				Family: r.family, What: fmt.Sprintf("in step %d %s", i+1, r.what), Point: before, Edit: s.rewritten(i, r.data), Size: r.size,
+				Family: r.family, What: fmt.Sprintf("in step %d %s", i+1, r.what), Point: slices.Index(s.points, point{i, 0}), Edit: s.rewritten(i, r.data), Size: r.size,
 			}
 			if r.part != nil {
 				v.Shrunk = func(n int) Edit { return s.rewritten(i, func() []byte { return r.part(n) }) }
 			}
 			add(v)
 		}
-		before += max(1, len(one.data))
 	}
 }

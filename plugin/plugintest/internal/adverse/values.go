@@ -77,6 +77,13 @@ func rewrites(data []byte) (all []rewrite) {
 	return append(integers(data), octets(data)...)
 }
 
+// maxPlaces is the maximum number of places of one kind at which data is changed or cut. In longer data they are
+// evenly spread, or the first ones.
+const maxPlaces = 2000
+
+// stride returns the distance of the places in n bytes.
+func stride(n int) int { return 1 + n/maxPlaces }
+
 // splice returns data with data[from:to] replaced.
 func splice(data []byte, from, to int, by []byte) []byte {
 	return slices.Concat(data[:from], by, data[to:])
@@ -85,7 +92,7 @@ func splice(data []byte, from, to int, by []byte) []byte {
 // integers returns changes of each integer of two or four bytes that may be a length or a count.
 func integers(data []byte) (all []rewrite) {
 	for _, width := range []int{4, 2} {
-		for at := 0; at+width <= len(data); at++ {
+		for at := 0; at+width <= len(data); at += stride(len(data)) {
 			for _, order := range []binary.ByteOrder{binary.BigEndian, binary.LittleEndian} {
 				value := decode(order, data[at:at+width])
 				if value > uint64(len(data)+width) {
@@ -143,7 +150,8 @@ func name(order binary.ByteOrder) string {
 
 // octets returns changes of each byte.
 func octets(data []byte) (all []rewrite) {
-	for at, value := range data {
+	for at := 0; at < len(data); at += stride(len(data)) {
+		value := data[at]
 		for _, other := range []byte{0xff, 0, 0x7f, 0x80, value + 1} {
 			if other != value {
 				all = append(all, rewrite{
@@ -160,7 +168,7 @@ var numbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 
 // digits returns changes of each decimal number in a text.
 func digits(data []byte) (all []rewrite) {
-	for _, at := range numbers().FindAllIndex(data, -1) {
+	for _, at := range numbers().FindAllIndex(data, maxPlaces) {
 		for _, other := range []string{"2147483647", "99999999999999999999", "-1", "0", "16777216", "1e999", "x", ""} {
 			all = append(all, rewrite{
 				"numbers", fmt.Sprintf("the number %s at offset %d is %q", data[at[0]:at[1]], at[0], other),
@@ -178,7 +186,10 @@ func lines(data []byte) (all []rewrite) {
 	start := 0
 	for number, line := range bytes.SplitAfter(data, []byte("\n")) {
 		body := bytes.TrimRight(line, "\r\n")
-		for _, at := range words().FindAllIndex(body, -1) {
+		if len(all) >= maxPlaces {
+			break
+		}
+		for _, at := range words().FindAllIndex(body, maxPlaces) {
 			from, to := start+len(bytes.TrimRight(body[:at[0]], " \t")), start+len(body)
 			if to-from == len(data) {
 				continue // a step must send something
@@ -227,7 +238,9 @@ type value struct {
 
 // values returns changes of each value in a text that is JSON.
 func values(data []byte) (all []rewrite) {
-	for _, v := range places(data) {
+	found := places(data)
+	for i := 0; i < len(found); i += stride(len(found)) {
+		v := found[i]
 		for _, other := range []string{"null", `"x"`, `""`, "-1", "1e300", "99999999999999999999", "true", "[]", "{}", `[null]`} {
 			all = append(all, rewrite{
 				"values of JSON", fmt.Sprintf("the value %s is %s", shown(data[v.from:v.to]), other),

@@ -40,11 +40,12 @@ func (p *Plan) addExchange(index int, n *yamlpos.Node) {
 		Name: fmt.Sprintf("host.http[%d]", index), Ends: true, Broken: behaviour("http", index, "reset"),
 		Empty: x.reply("body", fixed(nil)),
 	}
-	for i := range len(x.body) + 1 {
-		stream.Stalls = append(stream.Stalls, x.cut(i, "half-open"))
+	for _, n := range x.cuts() {
+		stream.Stalls = append(stream.Stalls, x.cut(n, "half-open"))
 	}
+	stream.Stalls = append(stream.Stalls, x.cut(len(x.body), "half-open"))
 	s := len(p.Streams)
-	p.Streams = append(p.Streams, stream)
+	p.Streams, p.exchanges[s] = append(p.Streams, stream), x
 	add := func(v Variant) {
 		v.Stream = s
 		p.Variants = append(p.Variants, v)
@@ -111,11 +112,7 @@ func fixed(value *yamlpos.Node) func() *yamlpos.Node {
 // content returns a field body.
 func content(data []byte) *yamlpos.Node {
 	if field.IsText(data) {
-		n := &yamlpos.Node{}
-		if err := n.Encode(field.Text(data)); err != nil { // a string can always be encoded
-			panic(err)
-		}
-		return n
+		return textNode(data)
 	}
 	return mapping("hex", scalar(hex.EncodeToString(data)))
 }
@@ -126,6 +123,14 @@ func (x *exchange) cut(n int, end string) Edit {
 		testfile.SetField(replyOf(item), "body", content(x.body[:n]))
 		testfile.SetField(replyOf(item), "end", scalar(end))
 	})
+}
+
+// cuts returns the numbers of bytes after which the body is cut.
+func (x *exchange) cuts() (all []int) {
+	for n := 0; n < len(x.body); n += stride(len(x.body)) {
+		all = append(all, n)
+	}
+	return all
 }
 
 // with returns an edit that replaces the body.
@@ -185,10 +190,10 @@ func (x *exchange) addBodies(add func(Variant)) {
 		}
 		add(v)
 	}
-	for n := range x.body {
+	for i, n := range x.cuts() {
 		where := fmt.Sprintf("after %d of the %d bytes of the body", n, len(x.body))
 		add(Variant{Family: testfile.CutAndClose, What: "the answer ends " + where, Edit: x.with(bytesOf(x.body[:n]))})
-		add(Variant{Family: testfile.CutAndReset, What: "the connection is reset " + where, Rule: NoSuccess, Point: n, Edit: x.cut(n, "reset")})
+		add(Variant{Family: testfile.CutAndReset, What: "the connection is reset " + where, Rule: NoSuccess, Point: i, Edit: x.cut(n, "reset")})
 		add(Variant{Family: "cut and stall", What: "the server stops " + where, Edit: x.cut(n, "half-open")})
 	}
 	for _, r := range rewrites(x.body) {

@@ -12,6 +12,7 @@ import (
 // Editor makes variants of the cases of a file. It is safe for concurrent use.
 type Editor struct {
 	file     *File
+	doc      *yamlpos.Node // without cases
 	items    []*yamlpos.Node
 	defaults *Case
 }
@@ -30,6 +31,8 @@ func NewEditor(f *File) (*Editor, error) {
 	if cases := yamlpos.Field(doc, "cases"); cases != nil {
 		e.items = cases.Content
 	}
+	SetField(doc, "cases", nil)
+	e.doc = doc
 	if len(e.items) != len(f.Cases) {
 		return nil, fmt.Errorf("%s: it has %d cases, not %d", f.Path, len(e.items), len(f.Cases))
 	}
@@ -76,6 +79,13 @@ func inherit(item, session *yamlpos.Node, key string) {
 			inherit(own, value, value.Content[i].Value)
 		}
 	}
+}
+
+// File returns a file with the defaults of the edited one, and with one item.
+func (e *Editor) File(item *yamlpos.Node) *yamlpos.Node {
+	doc := Clone(e.doc)
+	SetField(doc, "cases", &yamlpos.Node{Kind: yamlpos.List, Content: []*yamlpos.Node{item}})
+	return doc
 }
 
 // Case decodes an item. It removes the names of scripts that no step uses, as after an edit that cuts a script.
