@@ -34,7 +34,8 @@
 //     of a handler in flight. handlers/netns: makes their sockets in the network namespaces of pods.
 //   - plugin: a plugin's manifest, capabilities, grants and limits. plugin/admit: which
 //     plugins may be loaded. plugin/live: which of them are. plugin/trust, plugin/oci:
-//     signatures, locks and registries. plugin/plugintest: runs the test cases of a plugin.
+//     signatures, locks and registries. plugin/compat: which version a change needs. plugin/index: lists of
+//     plugins. plugin/plugintest: runs the test cases of a plugin.
 //   - sdk: what the author of a plugin imports, and sdk/process to serve it as a program.
 //     internal/abi: the contract between host and guest. internal/pluginpb: the same with
 //     a program.

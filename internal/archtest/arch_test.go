@@ -82,6 +82,7 @@ var packages = map[string]struct {
 		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular", "internal/clip", "internal/semantic"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest"},
 	},
+	"plugin/index":       {ours: []string{"internal/semantic", "internal/yamlpos", "plugin"}, others: []string{"sigs.k8s.io/yaml"}},
 	"plugin/compat":      {ours: []string{"internal/semantic", "plugin", "plugin/schema"}},
 	"internal/semantic":  {others: []string{"golang.org/x/mod"}},
 	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "internal/nearest", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
@@ -127,8 +128,9 @@ var packages = map[string]struct {
 		ours: []string{"probe", "handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
 	},
 	"plugin/plugintest/internal/peer/httpmatch": {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
+	"plugin/plugintest/internal/peer/program":   {ours: []string{"internal/procgroup"}},
 	"plugin/plugintest/internal/peer/socket": {
-		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/expr", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
+		ours: []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/expr", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch", "plugin/plugintest/internal/peer/program"},
 	},
 	"plugin/plugintest/internal/peer/web": {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
@@ -339,7 +341,7 @@ var packages = map[string]struct {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
 			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/perfdata", "internal/procgroup", "internal/regular",
-			"internal/clip", "internal/semantic", "internal/wasmfile",
+			"internal/clip", "internal/outbound", "internal/semantic", "internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},

@@ -39,11 +39,19 @@ const (
 
 // Guest returns the imports and exports of a module.
 func Guest(module []byte) (*abi.Guest, error) {
+	r, err := readGuest(module)
+	if err != nil {
+		return nil, err
+	}
+	return r.guest, nil
+}
+
+func readGuest(module []byte) (*guestReader, error) {
 	sections, err := Sections(module)
 	if err != nil {
 		return nil, err
 	}
-	r := guestReader{guest: &abi.Guest{Exports: make(map[string]abi.Signature)}}
+	r := &guestReader{guest: &abi.Guest{Exports: make(map[string]abi.Signature)}}
 	read := map[byte]func(){typeSection: r.types, importSection: r.imports, functionSection: r.functions, exportSection: r.exports}
 	for _, s := range sections {
 		if section, ok := read[s.ID]; ok {
@@ -53,15 +61,16 @@ func Guest(module []byte) (*abi.Guest, error) {
 			}
 		}
 	}
-	return r.guest, nil
+	return r, nil
 }
 
 // guestReader reads the sections for [Guest].
 type guestReader struct {
 	Reader
-	guest      *abi.Guest
-	signatures []abi.Signature
-	funcs      []uint32 // index of the type of each function
+	guest         *abi.Guest
+	signatures    []abi.Signature
+	funcs         []uint32 // index of the type of each function
+	importsMemory bool
 }
 
 func (r *guestReader) types() {
@@ -94,34 +103,17 @@ func (r *guestReader) valueTypes() (types []abi.Type) {
 func (r *guestReader) imports() {
 	for range r.Count() {
 		from, name := string(r.Bytes()), string(r.Bytes())
-		switch r.Byte() {
+		switch kind, index := r.importType(); kind {
 		case kindFunction:
-			index := r.U32()
 			s := r.signature(index)
 			r.funcs = append(r.funcs, index)
 			r.guest.Imports = append(r.guest.Imports, abi.Func{Module: from, Name: name, Params: s.Params, Results: s.Results})
-		case kindTable:
-			r.Byte() // the type of its elements
-			r.limits()
 		case kindMemory:
-			r.limits()
-		case kindGlobal:
-			r.Byte()
-			r.Byte()
-		default:
-			r.Fail()
+			r.importsMemory = true
 		}
 		if r.Err != nil {
 			return
 		}
-	}
-}
-
-func (r *guestReader) limits() {
-	flags := r.Byte()
-	r.U32()
-	if flags&1 != 0 {
-		r.U32()
 	}
 }
 

@@ -70,3 +70,30 @@ func (r *Reader) Bytes() []byte {
 	r.Data = r.Data[n:]
 	return b
 }
+
+// importType reads the kind and type of an import. index is the type of a function, else 0.
+func (r *Reader) importType() (kind byte, index uint32) {
+	switch kind = r.Byte(); kind {
+	case kindFunction:
+		index = r.U32()
+	case kindTable:
+		r.Byte() // the type of its elements
+		r.limits()
+	case kindMemory:
+		r.limits()
+	case kindGlobal:
+		r.Byte()
+		r.Byte()
+	default:
+		r.Fail()
+	}
+	return kind, index
+}
+
+func (r *Reader) limits() {
+	flags := r.Byte()
+	r.U32()
+	if flags&1 != 0 {
+		r.U32()
+	}
+}

@@ -33,12 +33,17 @@ func (s Section) end(module []byte) int {
 
 // Sections splits a module into its sections. It does not read their bodies.
 func Sections(module []byte) ([]Section, error) {
-	if !bytes.HasPrefix(module, moduleHeader) {
+	return sectionsAfter(moduleHeader, module)
+}
+
+// sectionsAfter splits a module or a component, which begins with header, into its sections.
+func sectionsAfter(header, module []byte) ([]Section, error) {
+	if !bytes.HasPrefix(module, header) {
 		return nil, notModule(module)
 	}
 	var sections []Section
 	module = module[:len(module):len(module)]
-	for pos := len(moduleHeader); pos < len(module); {
+	for pos := len(header); pos < len(module); {
 		if len(sections) == maxSections {
 			return nil, fmt.Errorf("more than %d sections", maxSections)
 		}
@@ -66,8 +71,8 @@ func notModule(file []byte) error {
 	begin := bytes.TrimLeft(file[:min(len(file), 256)], " \t\r\n")
 	switch {
 	case len(file) >= len(moduleHeader) && bytes.HasPrefix(file, moduleHeader[:4]) && file[6] == 1 && file[7] == 0: // the layer
-		return errors.New(text + ", but a component (WASI 0.2 or later): build a module for WASI 0.1, such as with rustc --target wasm32-wasip1, " +
-			"clang --target=wasm32-wasip1, tinygo -target=wasip1 or GOOS=wasip1 go build")
+		return errors.New(text + ", but a component (WASI 0.2 or later): take the module out of it with `prober plugin embed`, or build one for WASI 0.1, " +
+			"such as with rustc --target wasm32-wasip1, clang --target=wasm32-wasip1, tinygo -target=wasip1 or GOOS=wasip1 go build")
 	case bytes.HasPrefix(begin, []byte("(module")), bytes.HasPrefix(begin, []byte(";;")), bytes.HasPrefix(begin, []byte("(;")):
 		return errors.New(text + ", but its text format: assemble it with wat2wasm")
 	default:

@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/daeace23/prober/handlers/wasm"
@@ -22,6 +23,9 @@ type Bench struct {
 // NewBench loads a module with a manifest, which need not be the module's own, and prepares it for
 // the case. Of cfg it uses the fields about executing and caching guests.
 func NewBench(ctx context.Context, c *Case, module []byte, manifest *plugin.Manifest, cfg Config) (*Bench, error) {
+	if c.HasCommands() {
+		return nil, fmt.Errorf("line %d: a peer is a process, whose time would be measured", c.Line)
+	}
 	g := newGuestRun(cfg, module, manifest, nil)
 	s, err := g.load(ctx, g.plain(manifest.Isolation), manifest, c.Grants...)
 	if err != nil {

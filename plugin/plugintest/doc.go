@@ -109,6 +109,15 @@
 //	- let: {address: {hex: "0020 0008 0001 a147 e112a643"}}
 //	- send: {hex: "0101 ${u16(size(address))} 2112a442 ${id} ${address}"}
 //
+// In place of a script, a process may play a peer, in real time. It is killed with its group after the
+// attempt, and only started if [Config.Commands] is set. A session cannot have one:
+//
+//	# in net:
+//	- dial: tcp://db.internal:5432
+//	  peer: {command: ./fake.py}           # its standard input and output are the connection
+//	- dial: udp://db.internal:5432
+//	  peer: {command: [python3, fake.py], listens: true}   # at the port $PROBER_PEER_PORT
+//
 // TLS is simulated: a handshake sends no bytes, and scripts see the plain text. A peer at tls:// has
 // a valid certificate for its host. The field tls changes this certificate. It also gives one to a
 // peer that starts TLS later. Times are relative to now, names are the DNS names of the

@@ -21,6 +21,7 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
+	"github.com/daeace23/prober/plugin/plugintest/internal/loopback"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
 	"github.com/daeace23/prober/probe"
@@ -87,6 +88,12 @@ func (g *guestRun) cases(ctx context.Context, v variant) (results []Result, err 
 		if !g.cfg.selects(c.Name) {
 			continue
 		}
+		r := Result{Name: c.Name, Variant: v.String(), File: g.file.Path, Line: c.Line}
+		if c.HasCommands() && !g.cfg.Commands {
+			r.LeftOut = noCommands
+			results = append(results, r)
+			continue
+		}
 		start := time.Now()
 		key := sandboxKey(c)
 		s := sandboxes[key]
@@ -94,13 +101,17 @@ func (g *guestRun) cases(ctx context.Context, v variant) (results []Result, err 
 			if s, err = g.loadSeeded(ctx, v, g.manifest, seedOf(c, -1), c.Grants...); err != nil {
 				return nil, err
 			}
+			s.commands = true
 			sandboxes[key] = s
 			if g.warmUp {
 				s.attempt(ctx, g.typical().Everywhere(peer.Refuse), -1)
 			}
 		}
 		got := s.attempt(ctx, c, i)
-		r := Result{Name: c.Name, Variant: v.String(), File: g.file.Path, Line: c.Line, Real: time.Since(start)}
+		r.Real = time.Since(start)
+		if c.HasCommands() { // in real time, as a process
+			c, r.Note = c.InRealTime(got, loopback.Slack)
+		}
 		r.compare(c, got)
 		results = append(results, r)
 	}
@@ -115,6 +126,8 @@ type sandbox struct {
 	host    *wasm.Host
 	handler *wasm.Handler
 	network *peer.Network
+
+	commands bool // peers may be processes
 }
 
 // sandboxKey returns a key that cases share if one sandbox serves them. A clock never goes back, so
@@ -198,7 +211,9 @@ func (s *sandbox) begin(c *Case, index int) {
 	}
 	s.clock.StartAt(start)
 	s.rand.seed(seedOf(c, index))
-	s.network = peer.New(c.Setup(), s.clock, uint64(index))
+	setup := c.Setup()
+	setup.Commands = s.commands
+	s.network = peer.New(setup, s.clock, uint64(index))
 }
 
 // probe makes an attempt with a handler that is prepared for the case.
@@ -230,6 +245,7 @@ func (s *sandbox) probe(ctx context.Context, handler probe.Handler, c *Case) *te
 	if got.Hung() {
 		got.States = s.network.States()
 	}
+	s.network.Close()
 	got.Faults = append(got.Faults, s.network.Failures()...)
 	return got
 }

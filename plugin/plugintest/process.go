@@ -124,6 +124,9 @@ func (s *processRun) unservable(c *Case) string {
 	if s.manifest.Runtime == plugin.Nagios && (len(c.KV) > 0 || len(c.Want.KV) > 0) {
 		return "a command keeps nothing from attempt to attempt"
 	}
+	if c.HasCommands() && !s.cfg.Commands {
+		return noCommands
+	}
 	if reason := c.NeedsSandbox(); reason != "" {
 		return "a process is in no sandbox: " + reason
 	}
@@ -132,7 +135,9 @@ func (s *processRun) unservable(c *Case) string {
 
 // attempt makes one attempt at a case, in real time.
 func (s *processRun) attempt(ctx context.Context, c *Case, index int) *testfile.Answer {
-	l, err := loopback.Listen(c.Setup(), uint64(index), s.guide.Authority())
+	setup := c.Setup()
+	setup.Commands = s.cfg.Commands
+	l, err := loopback.Listen(setup, uint64(index), s.guide.Authority())
 	if err != nil {
 		return &testfile.Answer{Faults: []string{err.Error()}}
 	}
@@ -142,6 +147,7 @@ func (s *processRun) attempt(ctx context.Context, c *Case, index int) *testfile.
 	if got.Hung() {
 		got.States = l.Net.States()
 	}
+	l.Net.Close()
 	if !got.BadConfig {
 		got.Faults = append(got.Faults, l.Net.Failures()...)
 	}

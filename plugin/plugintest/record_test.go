@@ -149,6 +149,20 @@ func contents(t *testing.T, path string, wants ...string) {
 	}
 }
 
+// TestReplayTakesRecordedTextLiterally records bytes that would be expressions in a script.
+func TestReplayTakesRecordedTextLiterally(t *testing.T) {
+	t.Parallel()
+	target := serve(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 100))
+		fmt.Fprint(c, "${answer} $${}\n")
+	})
+	path, out := record(t, attempt{target: target, config: `{"say":"${ask}\n"}`})
+	if out.Output != "${answer} $${}\n" {
+		t.Fatalf("recorded %q", out.Output)
+	}
+	replay(t, path, out)
+}
+
 func TestReplayMatchesConnections(t *testing.T) {
 	t.Parallel()
 	target := serve(t, func(c net.Conn) {

@@ -68,6 +68,10 @@ type Config struct {
 	// effect on a process.
 	Strict bool
 
+	// Commands starts the commands that play peers of cases. Without it, these cases are left out. Set it
+	// only for files of the user's own.
+	Commands bool
+
 	// CasesOnly leaves out the conformance checks.
 	CasesOnly bool
 
@@ -127,6 +131,9 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	}
 	return report, ctx.Err()
 }
+
+// noCommands is the reason for which a run leaves out a case that has a process as a peer.
+const noCommands = "a peer is a process, and this run starts no commands"
 
 // run has the common fields of guestRun and processRun.
 type run struct {

@@ -91,7 +91,7 @@ func (g *Guest) runFile(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := plugintest.Config{Plugin: g.module, CacheDir: g.cache, Patience: time.Second} // prober plugin test waits longer
+	cfg := plugintest.Config{Plugin: g.module, CacheDir: g.cache, Commands: true, Patience: time.Second} // prober plugin test waits longer
 	report, err := plugintest.Run(t.Context(), f, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func newCheck(env *command.Env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "check [DIR|FILE] [--against REF|PATH|none]",
-		Short: "Check a plugin before a release: load, vet, tests, conformance, budgets, changes",
+		Short: "Check everything about a plugin before a release",
 		Long: "Check runs everything that a plugin should pass before it is released:\n\n" +
 			"  load         hosts can load it\n" +
 			"  vet          prober plugin vet finds nothing\n" +
@@ -53,7 +53,7 @@ func newCheck(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			k := &checking{env: env, found: found, path: folderOf(args), folders: policy.Folders(), configured: configFile != ""}
+			k := &checking{env: env, found: found, folders: policy.Folders(), configured: configFile != ""}
 			report, err := k.run(ctx, previous)
 			if err != nil {
 				return err
@@ -75,9 +75,9 @@ func newCheck(env *command.Env) *cobra.Command {
 type checking struct {
 	env        *command.Env
 	found      plugin.Found
-	path       string   // as named by the user: a file or folder
 	folders    []string // for the command of a Nagios check
 	configured bool     // whether folders are from a prober.yaml
+	sandboxed  bool     // whether programs must not be run
 
 	cache  string // folder of compiled modules
 	files  []*plugintest.File

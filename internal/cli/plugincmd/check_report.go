@@ -115,7 +115,7 @@ func (r *checkReport) print(out io.Writer) error {
 		if s.Name == "budgets" {
 			note = strings.Join(append(r.spent(), note), "  ")
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", word, s.Name, explain.OneLine(note))
+		fmt.Fprintln(w, strings.TrimSuffix(fmt.Sprintf("  %s\t%s\t%s", word, s.Name, explain.OneLine(note)), "\t"))
 	}
 	if err := w.Flush(); err != nil {
 		return err

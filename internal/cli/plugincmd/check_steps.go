@@ -51,6 +51,9 @@ func (k *checking) vet(ctx context.Context) (step, error) {
 // cases runs the test cases beside the plugin. Modules run them in all variants.
 func (k *checking) cases(ctx context.Context) (step, error) {
 	var s step
+	if k.sandboxed && !k.isModule() {
+		return step{LeftOut: "it is a program, which only prober plugin check runs"}, nil
+	}
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(k.found.Path)), "*"+plugintest.Suffix))
 	if err != nil {
 		return s, command.Usage("", "%w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/wasmfile"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/trust"
 )
@@ -26,6 +27,9 @@ func newEmbed(env *command.Env) *cobra.Command {
 			"a manifest that is there. The file of the module is replaced atomically, and not at all if the\n" +
 			"manifest is invalid or prober cannot load the module, which is started once, in the sandbox. With\n" +
 			"-o it writes another file, NAME.wasm in a folder, or stdout.\n\n" +
+			"From a component of WASI 0.2, embed takes the module that `wasm-tools component new` made it from,\n" +
+			"and writes that, because prober runs modules only. The module may have imports of\n" +
+			"sdk/wit/prober.wit and of WASI preview 1.\n\n" +
 			"The new module has another digest, and needs a new signature.",
 		Example: "  prober plugin embed target/wasm32-unknown-unknown/release/demo.wasm plugin.yaml -o .\n  prober plugin embed demo.wasm plugin.yaml",
 		Args:    command.Arguments("MODULE", "plugin.yaml"),
@@ -58,6 +62,9 @@ func embedManifest(ctx context.Context, env *command.Env, from, manifest, out st
 	if err != nil {
 		return command.Usage("", "module: %w", err)
 	}
+	if module, err = coreModule(env, from, module, out); err != nil {
+		return err
+	}
 	if module, err = plugin.Embed(module, text); err != nil {
 		return command.Usage("", "%s: %w", from, err)
 	}
@@ -80,6 +87,27 @@ func embedManifest(ctx context.Context, env *command.Env, from, manifest, out st
 	}
 	warnStaleSignatures(env, out)
 	return printBuilt(env, out, module, m)
+}
+
+// coreModule returns the module in the file from, whose content is data, with the names of the contract. It takes
+// the module out of a component, unless out is empty: the module must not replace the component.
+func coreModule(env *command.Env, from string, data []byte, out string) ([]byte, error) {
+	if wasmfile.IsComponent(data) {
+		if out == "" {
+			return nil, command.Usage(fmt.Sprintf("`prober plugin embed %s plugin.yaml -o FILE`", from), "%s is a component: name the file for its module with -o", from)
+		}
+		module, err := wasmfile.CoreModule(data)
+		if err != nil {
+			return nil, command.Usage("", "%s: %w", from, err)
+		}
+		fmt.Fprintf(env.Stderr, "prober: took the module out of the component %s: %d of %d bytes\n", from, len(module), len(data))
+		data = module
+	}
+	module, err := wasmfile.FromWIT(data)
+	if err != nil {
+		return nil, command.Usage("", "%s: %w", from, err)
+	}
+	return module, nil
 }
 
 // isModule reports whether a file starts with the header of a module.

@@ -1,6 +1,7 @@
 package plugincmd_test
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,7 +52,7 @@ func TestEveryCommandReadsManifestBesideModule(t *testing.T) {
 		{"list --plugins .", "demo +1.0.0 +wasm"},
 		{"list --plugins demo", "demo +1.0.0 +wasm"},
 		{"lock --plugins demo -o -", "manifest: " + plugin.Digest([]byte(clitest.Manifest))},
-		{"sign demo --key ops.key", "demo/demo.wasm.sig: key "},
+		{"sign demo --skip-check --key ops.key", "demo/demo.wasm.sig: key "},
 		{"verify demo --key ops.pub", "demo/demo.wasm: signed by "},
 		{"verify demo/demo.wasm --key ops.pub", "demo/demo.wasm: signed by "},
 	} {
@@ -69,7 +70,7 @@ func TestEveryCommandReadsManifestBesideModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := hub(t, nil)
-	for _, args := range []string{"save demo -o layout", "push demo/demo.wasm " + host + "/demo:1 --plain-http"} {
+	for _, args := range []string{"save demo -o layout", "push demo/demo.wasm " + host + "/demo:1 --plain-http --skip-check"} {
 		code, stdout, stderr := clitest.Run(nil, append([]string{"plugin"}, strings.Fields(args)...)...)
 		want := "prober: put demo/plugin.yaml into the module of the artifact, whose digest is " + plugin.Digest(embedded) + "; demo/demo.wasm is as it was\n"
 		if code != 0 || !strings.Contains(stderr, want) {
@@ -124,7 +125,7 @@ func TestManifestBesideModuleTakesPrecedence(t *testing.T) {
 	}
 	clitest.WriteTree(t, ".", map[string]string{"demo/plugin.yaml": strings.Replace(clitest.Manifest, "1.0.0", "2.0.0", 1)})
 	const warning = "prober: warning: demo/demo.wasm has another manifest inside than demo/plugin.yaml, which takes precedence\n"
-	for _, args := range []string{"inspect demo", "run demo --target 127.0.0.1:1", "bench demo --time 1ms", "sign demo --key ops.key", "verify demo --key ops.pub"} {
+	for _, args := range []string{"inspect demo", "run demo --target 127.0.0.1:1", "bench demo --time 1ms", "sign demo --skip-check --key ops.key", "verify demo --key ops.pub"} {
 		code, stdout, stderr := clitest.Run(nil, append([]string{"plugin"}, strings.Fields(args)...)...)
 		if code != 0 || !strings.Contains(stderr, warning) {
 			t.Errorf("%s: exit code %d\n%s%s", args, code, stdout, stderr)
@@ -213,5 +214,34 @@ func TestModuleWithoutManifestHasHint(t *testing.T) {
 		if code, _, stderr := clitest.Run(nil, append([]string{"plugin"}, strings.Fields(args)...)...); code != 64 || stderr != want {
 			t.Errorf("%s: exit code %d, %q", args, code, stderr)
 		}
+	}
+}
+
+// TestEmbedTakesModuleOutOfComponent embeds into the module of a component, which must not replace the component.
+func TestEmbedTakesModuleOutOfComponent(t *testing.T) {
+	want := handBuilt(t)
+	section := func(id byte, body string) string {
+		return string(binary.AppendUvarint([]byte{id}, uint64(len(body)))) + body
+	}
+	component := "\x00asm\x0d\x00\x01\x00" + section(1, clitest.ModuleCode(0))
+	clitest.WriteTree(t, ".", map[string]string{"component.wasm": component, "two.wasm": component + component[8:]})
+	code, _, stderr := clitest.Run(nil, "plugin", "embed", "component.wasm", "demo/plugin.yaml", "-o", "out.wasm")
+	if code != 0 || !strings.Contains(stderr, "took the module out of the component component.wasm") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if got, err := os.ReadFile("out.wasm"); err != nil || string(got) != string(want) {
+		t.Errorf("got %d bytes, %v; want the module of %d bytes with its manifest", len(got), err, len(want))
+	}
+	for args, want := range map[string]string{
+		"embed component.wasm demo/plugin.yaml":       "component.wasm is a component: name the file for its module with -o",
+		"embed two.wasm demo/plugin.yaml -o out.wasm": "2 modules that have a memory",
+		"inspect component.wasm":                      "take the module out of it with `prober plugin embed`",
+	} {
+		if code, _, stderr := clitest.Run(nil, append([]string{"plugin"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s; want %s", args, code, stderr, want)
+		}
+	}
+	if got, err := os.ReadFile("component.wasm"); err != nil || string(got) != component {
+		t.Errorf("the component was changed: %v", err)
 	}
 }

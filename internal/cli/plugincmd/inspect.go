@@ -77,7 +77,7 @@ func newInspect(env *command.Env) *cobra.Command {
 		Long: "Inspect shows a plugin's manifest, what it requests, the fields of its config, and its limits,\n" +
 			"without running it. It compiles a module, and says if prober cannot load it. With --config it also\n" +
 			"shows the grants and limits of prober.yaml. Signatures are checked with the keys of --key, or\n" +
-			"else with the trusted keys of prober.yaml.",
+			"else with the trusted keys of prober.yaml. The report of prober plugin check is the author's claim.",
 		Example: "  prober plugin inspect demo/demo.wasm\n" +
 			"  prober plugin inspect redis --plugins /etc/prober/plugins --config /etc/prober/prober.yaml\n" +
 			"  prober plugin inspect redis --plugins /etc/prober/plugins --key ops.pub -o json",
@@ -102,6 +102,7 @@ func newInspect(env *command.Env) *cobra.Command {
 				return command.Usage("", "%w", err)
 			}
 			v := inspect(f, cfg)
+			v.Check = claimedReport(f)
 			v.Signature, v.Unloadable = signature, whyUnloadable(cmd.Context(), env, f)
 			if output != command.Table {
 				return env.Encode(output, v)
@@ -207,6 +208,7 @@ func totalMemory(cfg *config.Agent) plugin.Limit {
 type inspection struct {
 	pluginView
 	Signature   signatureView      `json:"signature"`
+	Check       *claim             `json:"check,omitempty"`      // what its author says of prober plugin check
 	Unloadable  string             `json:"unloadable,omitempty"` // why no host loads the module
 	Sandbox     bool               `json:"sandbox"`              // false: a program may do what prober may
 	ExitCodes   string             `json:"exitCodes,omitempty"`  // of a command
@@ -225,7 +227,7 @@ func (v inspection) print(env *command.Env) error {
 	}
 	for _, row := range [][2]string{
 		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},
-		{"Path", v.Path}, {"Digest", v.Digest}, {"Manifest", v.Beside}, {"Signature", v.Signature.text}, {"Cannot be loaded", v.Unloadable}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Sandbox", sandbox}, {"Command", strings.Join(v.Command, " ")}, {"Environment", strings.Join(v.Env, " ")}, {"Stdin", v.Stdin}, {"Mode", v.Mode},
+		{"Path", v.Path}, {"Digest", v.Digest}, {"Manifest", v.Beside}, {"Signature", v.Signature.text}, {"Check", v.Check.String()}, {"Cannot be loaded", v.Unloadable}, {"Size", fmt.Sprint(v.Size)}, {"Runtime", v.Runtime}, {"Sandbox", sandbox}, {"Command", strings.Join(v.Command, " ")}, {"Environment", strings.Join(v.Env, " ")}, {"Stdin", v.Stdin}, {"Mode", v.Mode},
 		{"ABI", fmt.Sprint(v.ABI)}, {"SDK", v.SDK}, {"Isolation", v.Isolation}, {"Exit codes", v.ExitCodes}, {"Error policy", v.ErrorPolicy},
 	} {
 		if row[1] != "" {

@@ -23,8 +23,9 @@ func newSave(env *command.Env) *cobra.Command {
 		Short: "Write a plugin to an OCI layout, for sites without a registry",
 		Long: "Save writes a plugin of a registry or a file, with its signature if there is one, to an OCI\n" +
 			"layout. That is a folder, which may hold several plugins, or a tar archive if the name ends\n" +
-			"in .tar. It prints the digest, which is the same as in a registry. A module that prober cannot load\n" +
-			"is not saved from a file, and saved with a warning from a registry.\n\n" +
+			"in .tar. It prints the digest, which is the same as in a registry if a file has its FILE.check.json, which\n" +
+			"pull writes. A module that prober cannot load is not saved from a file, and saved with a warning from\n" +
+			"a registry.\n\n" +
 			"From a registry, programs are saved for all platforms, or for that of --platform alone. From a\n" +
 			"file, the program is added to the programs in the folder.",
 		Example: "  prober plugin save ghcr.io/me/demo:1.0.0 -o demo.tar\n  prober plugin save demo.wasm -o plugins",
@@ -36,6 +37,9 @@ func newSave(env *command.Env) *cobra.Command {
 			if isFileName(args[0]) {
 				a, err := packed(cmd.Context(), env, args[0], f.platform)
 				if err != nil {
+					return err
+				}
+				if a, err = withReportBeside(a, args[0]); err != nil {
 					return err
 				}
 				return saveLayout(env, a, versionTag(a), out)

@@ -15,6 +15,7 @@ func New(env *command.Env) *cobra.Command {
 		newNew(env), newUpdateSDK(env), newBuild(env), newEmbed(env), newVet(env), newCheck(env), newTest(env), newDocs(env),
 		newRun(env), newBench(env),
 		newKeygen(env), newSign(env), newVerify(env), newLock(env), newPromote(env),
+		newSearch(env), newInstall(env), newOutdated(env), newIndex(env),
 		newPush(env), newPull(env), newSave(env), newLoad(env))
 	c.Long = "A plugin is a sandboxed WebAssembly module that carries out probes. The commands new, build\n" +
 		"and test make a tested one. NAME|FILE.wasm|DIR is a plugin in a folder of --plugins, a module,\n" +

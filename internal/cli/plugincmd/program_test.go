@@ -97,7 +97,9 @@ func TestPushAndPullProgram(t *testing.T) {
 	if loaded, _ := command("load", "one.tar", "-o", "out", "--platform", "aix/ppc64"); loaded != one {
 		t.Errorf("got %s, want %s", loaded, one)
 	}
-	// Saving platforms one by one into a folder gives the same artifact as the registry.
+	// Saving pulled platforms one by one into a folder gives the same artifact as the registry.
+	command("pull", ref, "--plain-http", "--platform", "aix/ppc64", "-o", "there")
+	command("pull", ref, "--plain-http", "-o", "here")
 	command("save", "there/prober-plugin-demo", "-o", "folder", "--platform", "aix/ppc64")
 	if saved, _ := command("save", "here/prober-plugin-demo", "-o", "folder"); saved == digest {
 		t.Error("the digest of one program is that of both")

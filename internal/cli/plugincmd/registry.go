@@ -29,6 +29,7 @@ type registryFlags struct {
 	plainHTTP bool
 	timeout   time.Duration
 	platform  string // platform of pulled programs; "" for the host's
+	cosign    bool   // whether to pull signatures of cosign
 }
 
 func (f *registryFlags) add(c *cobra.Command) {
@@ -50,7 +51,7 @@ func (f *registryFlags) withClient(ctx context.Context, env *command.Env, what s
 	defer cancel()
 	c, err := oci.NewClient(oci.ClientConfig{
 		PlainHTTP: f.plainHTTP, DockerConfig: oci.DockerConfig(env.LookupEnv), UserAgent: "prober/" + env.Version,
-		Progress: progress(env, what), Platform: on,
+		Progress: progress(env, what), Platform: on, Cosign: f.cosign,
 	})
 	if err != nil {
 		return command.Usage("", "%w", err)
@@ -90,6 +91,7 @@ func progress(env *command.Env, what string) func(done, total int64) {
 
 func newPush(env *command.Env) *cobra.Command {
 	var f registryFlags
+	var skip bool
 	c := &cobra.Command{
 		Use:   "push FILE REF",
 		Short: "Put a plugin into a registry",
@@ -98,7 +100,9 @@ func newPush(env *command.Env) *cobra.Command {
 			"the same digest. It uses docker's credentials and credential helpers.\n\n" +
 			"An artifact of a module has the manifest inside the module. If the manifest is beside the\n" +
 			"module, push puts it inside, which changes the digest of the module.\n\n" +
-			"A module that prober cannot load is not pushed. Push starts a module once, in the sandbox.\n\n" +
+			"Push runs prober plugin check first, against the newest older version in the repository, and puts the\n" +
+			"report into the artifact. It starts a module in the sandbox, and no program. A module that prober cannot\n" +
+			"load is not pushed, even with --skip-check.\n\n" +
 			"A program is pushed for one platform, with the manifest beside it. If the registry has programs\n" +
 			"of the same version for other platforms, it is added to them, and the reference changes.",
 		Example: "  prober plugin push demo/demo.wasm ghcr.io/me/demo:1.0.0\n" +
@@ -114,6 +118,9 @@ func newPush(env *command.Env) *cobra.Command {
 				return err
 			}
 			return f.withClient(cmd.Context(), env, "push "+a.Manifest.Name, func(ctx context.Context, c *oci.Client) error {
+				if a, err = checkedArtifact(ctx, env, c, ref, args[0], a, skip); err != nil {
+					return err
+				}
 				if a, err = c.Join(ctx, ref, a); err != nil {
 					return err
 				}
@@ -127,6 +134,7 @@ func newPush(env *command.Env) *cobra.Command {
 		},
 	}
 	f.add(c)
+	skipFlag(c, &skip, "push without a check; the artifact says so")
 	platformFlag(c, &f.platform, "platform of the program, such as linux/arm64 (default the host's)")
 	return c
 }
@@ -334,7 +342,7 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 }
 
 // unpack writes a to the file out, into the folder out, or into the working folder: the module, or
-// the program and its manifest, and the signature. It removes signatures of an older file, and warns
+// the program and its manifest, the signature and the report. It removes those of an older file, and warns
 // if no host can load the module.
 func unpack(ctx context.Context, env *command.Env, a *oci.Artifact, out string) (err error) {
 	folder := filepath.Dir(out)
@@ -362,7 +370,7 @@ func unpack(ctx context.Context, env *command.Env, a *oci.Artifact, out string) 
 			err = errors.Join(err, removeErr)
 		}
 	}
-	if err != nil {
+	if err = errors.Join(err, replaceReport(out, a.Report)); err != nil {
 		return command.Usage("", "%w", err)
 	}
 	fmt.Fprintf(env.Stderr, "prober: wrote %s to %s\n", nameOf(a), out)

@@ -86,11 +86,14 @@ func TestPluginSaveAndLoad(t *testing.T) {
 		t.Errorf("exit code %d, %q: want no plugin in a folder without plugin.yaml", code, stderr)
 	}
 	clitest.WriteTree(t, ".", map[string]string{"plugin.yaml": clitest.Manifest})
-	code, pinned, stderr := clitest.Run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http")
+	code, pinned, stderr := clitest.Run(nil, "plugin", "push", ".", host+"/demo:1", "--plain-http", "--skip-check")
 	if code != 0 {
 		t.Fatal(stderr)
 	}
 	_, digest, _ := strings.Cut(pinned, "@")
+	if code, _, stderr := clitest.Run(nil, "plugin", "pull", host+"/demo:1", "--plain-http"); code != 0 { // with the report
+		t.Fatal(stderr)
+	}
 	for _, tc := range [][]string{
 		{"demo.wasm", "-o", "a.tar"}, {"demo.wasm", "-o", "a"}, {host + "/demo:1", "-o", "b.tar", "--plain-http"}, {host + "/demo:1", "-o", "b", "--plain-http"},
 	} {

@@ -53,8 +53,8 @@ func keygen(env *command.Env, file string) error {
 
 func newSign(env *command.Env) *cobra.Command {
 	var (
-		file string
-		add  bool
+		file      string
+		add, skip bool
 	)
 	c := &cobra.Command{
 		Use:   "sign FILE... --key FILE",
@@ -63,17 +63,21 @@ func newSign(env *command.Env) *cobra.Command {
 			"beside it, unless the same manifest is inside the module. For a program it covers FILE.yaml, and\n" +
 			"for a Nagios check the plugin.yaml alone, which may have the digest of the command. Signatures by\n" +
 			"other keys are replaced, unless --add keeps them.\n\n" +
-			"A module that prober cannot load is not signed. Sign starts a module once, in the sandbox.",
+			"Sign runs prober plugin check for a module first, without a comparison, in the sandbox. A module that\n" +
+			"prober cannot load is not signed, even with --skip-check.",
 		Example: "  prober plugin sign demo/demo.wasm --key ops.key",
 		Args:    command.AtLeast("a file"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return signPlugins(cmd.Context(), env, args, file, add) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return signPlugins(cmd.Context(), env, args, file, add, skip)
+		},
 	}
 	command.FileFlag(c, &file, "", "key", "", "file of the private key, as keygen makes it")
+	skipFlag(c, &skip, "sign without a check")
 	c.Flags().BoolVar(&add, "add", false, "keep the signatures of other keys")
 	return c
 }
 
-func signPlugins(ctx context.Context, env *command.Env, paths []string, file string, add bool) error {
+func signPlugins(ctx context.Context, env *command.Env, paths []string, file string, add, skip bool) error {
 	switch {
 	case file == "":
 		return command.Usage("`prober plugin keygen` makes a key", "sign: --key is required")
@@ -85,7 +89,7 @@ func signPlugins(ctx context.Context, env *command.Env, paths []string, file str
 		return command.Usage("`prober plugin keygen` makes a key, and chmod 600 keeps one to its owner", "%w", err)
 	}
 	for _, path := range paths {
-		err := signPlugin(ctx, env, path, key, add)
+		err := signPlugin(ctx, env, path, key, add, skip)
 		if _, ok := errors.AsType[*command.Exit](err); ok {
 			return err
 		}
@@ -99,13 +103,16 @@ func signPlugins(ctx context.Context, env *command.Env, paths []string, file str
 // maxSignatures is the largest size of a file of signatures.
 const maxSignatures = 64 << 10
 
-func signPlugin(ctx context.Context, env *command.Env, path string, key trust.PrivateKey, add bool) error {
+func signPlugin(ctx context.Context, env *command.Env, path string, key trust.PrivateKey, add, skip bool) error {
 	f, err := trust.Read(path)
 	if err != nil {
 		return err
 	}
 	warnManifest(env, *f)
 	if err := refuse(ctx, env, *f, "it was not signed"); err != nil {
+		return err
+	}
+	if err := checkSigned(ctx, env, *f, skip); err != nil {
 		return err
 	}
 	out := f.Path + trust.Suffix

@@ -28,7 +28,7 @@ func newTest(env *command.Env) *cobra.Command {
 		output, pattern string
 		configFile      string
 		update, watch   bool
-		cfg             = plugintest.Config{Version: env.Version}
+		cfg             = plugintest.Config{Version: env.Version, Commands: true}
 	)
 	c := &cobra.Command{
 		Use:   "test [PATH]...",
@@ -36,7 +36,8 @@ func newTest(env *command.Env) *cobra.Command {
 		Long: "Test runs the cases of *_test.yaml files, and the checks that every plugin must pass. PATH is\n" +
 			"such a file, or a folder with such files at any depth; the default is the working folder. If\n" +
 			"PATH is a module or a plugin.yaml, test runs the files in the same folder that name this plugin.\n" +
-			"Network, clock and randomness of the plugin are simulated.\n\n" +
+			"Network, clock and randomness of the plugin are simulated. Commands that the files name as peers\n" +
+			"are started: look at the files of others before you test them.\n\n" +
 			"A program runs in real time, and its peers are simulated on the loopback interface. Cases that\n" +
 			"need a sandbox are left out. The command of a Nagios check must be beside its plugin.yaml, or in\n" +
 			"a folder of nagios.folders in the file of --config.\n\n" +

@@ -218,7 +218,11 @@ func checkModules(imports []string) error {
 	known := knownModules()
 	for _, name := range imports {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("unknown import module %q; this prober has %s", name, strings.Join(known, ", "))
+			hint := ""
+			if strings.HasPrefix(name, "wasi:") {
+				hint = ". prober does not have WASI 0.2: build for WASI preview 1, such as wasm32-wasip1"
+			}
+			return fmt.Errorf("unknown import module %q; this prober has %s%s", name, strings.Join(known, ", "), hint)
 		}
 	}
 	return nil

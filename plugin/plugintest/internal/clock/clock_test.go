@@ -78,6 +78,46 @@ func TestVirtualWait(t *testing.T) {
 	}
 }
 
+// TestVirtualFollowsPeersInRealTime has a peer that acts after a second of real time, which the bubble passes.
+func TestVirtualFollowsPeersInRealTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := clock.NewVirtual(clock.NewLimit(time.Hour))
+		v.Follow(1)
+		acted := 0
+		// await waits as a host does: it may be woken without a reason. It checks the time that it takes.
+		await := func(ctx context.Context, what string, ready func() bool, most, want time.Duration) {
+			t.Helper()
+			start, begun := v.Now(), time.Now()
+			for !ready() && v.Wait(ctx, make(chan struct{}), most-v.Now().Sub(start)) {
+			}
+			if virtual, real := v.Now().Sub(start), time.Since(begun); virtual != want || real != want {
+				t.Errorf("%s: %v, and %v of real time, want %v", what, virtual, real, want)
+			}
+		}
+		once, never := func() bool { return acted == 1 }, func() bool { return false }
+		go func() {
+			time.Sleep(time.Second)
+			v.At(v.Now(), func() { acted++ })
+		}()
+		await(t.Context(), "an action", once, time.Minute, time.Second)
+		await(t.Context(), "a bound", never, 2*time.Second, 2*time.Second)
+		v.At(v.Now().Add(time.Second), func() { acted++ })
+		await(t.Context(), "an event", func() bool { return acted == 2 }, time.Minute, time.Second)
+		ctx, cancel := v.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		await(ctx, "a deadline", never, time.Minute, time.Second)
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Errorf("got %v", ctx.Err())
+		}
+		v.Follow(-1)
+		begun := time.Now()
+		v.Wait(t.Context(), nil, time.Hour)
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("without peers, a wait took %v of real time", took)
+		}
+	})
+}
+
 func TestVirtualStartAtDropsEvents(t *testing.T) {
 	v := clock.NewVirtual(clock.NewLimit(time.Minute))
 	v.At(clock.Epoch.Add(time.Second), func() { t.Error("the event is called") })

@@ -17,6 +17,9 @@ type Clock interface {
 	Wait(ctx context.Context, wake <-chan struct{}, d time.Duration) bool
 	// At calls do at t, after all calls that are due until then.
 	At(t time.Time, do func())
+	// Follow adds n to the number of peers that act in real time. While there are any, a wait takes
+	// real time.
+	Follow(n int)
 }
 
 // event is a call that is due at a time.

@@ -17,6 +17,9 @@ var _ Clock = (*Real)(nil)
 // Now implements [Clock].
 func (*Real) Now() time.Time { return time.Now() }
 
+// Follow implements [Clock].
+func (*Real) Follow(int) {}
+
 // Wait implements [Clock].
 func (*Real) Wait(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
 	var over <-chan time.Time

@@ -15,11 +15,14 @@ import (
 var Epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Virtual is a clock on which only waiting takes time: a call of Wait moves it to the next
-// event or to the end of the wait. The zero value is not usable: see [NewVirtual].
+// event or to the end of the wait. While a peer acts in real time, a wait takes real time. The zero value is not usable: see [NewVirtual].
 type Virtual struct {
 	limit *Limit // of the real time of one call
 
+	acted chan struct{} // signalled when a peer in real time has acted
+
 	mu       sync.Mutex
+	followed int // number of peers in real time
 	now      time.Time
 	events   []event // by time, then in the order of the calls of At
 	timeouts []*timeout
@@ -32,7 +35,9 @@ var (
 
 // NewVirtual returns a clock that starts at [Epoch]. A context of its WithTimeout ends after limit
 // in real time.
-func NewVirtual(limit *Limit) *Virtual { return &Virtual{limit: limit, now: Epoch} }
+func NewVirtual(limit *Limit) *Virtual {
+	return &Virtual{limit: limit, now: Epoch, acted: make(chan struct{}, 1)}
+}
 
 // Limit is the real time that one call of a guest may take. It shrinks once a call has
 // exceeded it: a guest that spins in one call most likely spins in hundreds.
@@ -73,6 +78,9 @@ func (c *Virtual) StartAt(t time.Time) {
 // At implements [Clock].
 func (c *Virtual) At(t time.Time, do func()) {
 	c.mu.Lock()
+	if c.followed > 0 {
+		defer c.signal()
+	}
 	if !t.After(c.now) && (len(c.events) == 0 || c.events[0].at.After(t)) {
 		c.mu.Unlock()
 		do()
@@ -80,6 +88,29 @@ func (c *Virtual) At(t time.Time, do func()) {
 	}
 	defer c.mu.Unlock()
 	c.events = inserted(c.events, event{t, do})
+}
+
+// Follow implements [Clock].
+func (c *Virtual) Follow(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.followed += n
+	c.signal()
+}
+
+// signal wakes a wait in real time.
+func (c *Virtual) signal() {
+	select {
+	case c.acted <- struct{}{}:
+	default:
+	}
+}
+
+// follows reports whether a wait takes real time.
+func (c *Virtual) follows() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.followed > 0
 }
 
 // Wait implements [wasm.Clock].
@@ -95,6 +126,10 @@ func (c *Virtual) Wait(ctx context.Context, wake <-chan struct{}, d time.Duratio
 		default:
 		}
 		switch {
+		case c.follows():
+			if done, woken := c.follow(ctx, wake, until, bounded); done {
+				return woken
+			}
 		case c.step(until, bounded):
 			if wake != nil {
 				return true
@@ -106,6 +141,45 @@ func (c *Virtual) Wait(ctx context.Context, wake <-chan struct{}, d time.Duratio
 		}
 	}
 	return false
+}
+
+// follow waits in real time for the next event, for until, or for an action of a peer. done reports whether
+// the wait is over.
+func (c *Virtual) follow(ctx context.Context, wake <-chan struct{}, until time.Time, bounded bool) (done, woken bool) {
+	c.mu.Lock()
+	start, next, timed := c.now, until, bounded
+	if len(c.events) > 0 && (!timed || c.events[0].at.Before(next)) {
+		next, timed = c.events[0].at, true
+	}
+	c.mu.Unlock()
+	var due <-chan time.Time
+	if timed {
+		timer := time.NewTimer(max(0, next.Sub(start)))
+		defer timer.Stop()
+		due = timer.C
+	}
+	begun := time.Now()
+	select {
+	case <-wake:
+		done, woken = true, true
+	case <-ctx.Done():
+		done = true
+	case <-c.acted:
+		done, woken = wake != nil, true
+	case <-due:
+		if c.step(next, true) {
+			return wake != nil, true
+		}
+		return bounded && !next.Before(until), false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := start.Add(time.Since(begun))
+	if timed && now.After(next) {
+		now = next
+	}
+	c.moveLocked(now)
+	return done, woken
 }
 
 // step calls the next event before until. Without one it moves the clock to until, and

@@ -17,7 +17,8 @@ type Read = yamlpos.Reader
 // Reader reads the fields of one file.
 type Reader struct {
 	yamlpos.Decoder
-	others []error
+	NoCommands bool // a peer that is a process is an error
+	others     []error
 }
 
 // NewReader returns a reader whose errors name a file.

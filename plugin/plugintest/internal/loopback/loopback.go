@@ -338,6 +338,7 @@ func (l *Loopback) Close() {
 	}
 	l.mu.Unlock()
 	l.serving.Wait()
+	l.Net.Close()
 	if l.dir != "" {
 		_ = os.RemoveAll(l.dir)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -28,6 +29,9 @@ type Setup struct {
 	Names   map[string][]netip.Addr // addresses of hosts; a host without one does not exist
 	Peers   []Peers                 // at each address, the first that has a peer there is dialled
 	Session string                  // path of the replayed session, or ""
+
+	// Commands allows peers that are processes. Without it, they refuse connections.
+	Commands bool
 }
 
 // Network is the network of one attempt.
@@ -241,6 +245,15 @@ func (n *Network) Echo(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply,
 		}
 	}
 	return wasm.EchoReply{}, errors.ErrUnsupported
+}
+
+// Close ends the processes that play peers.
+func (n *Network) Close() {
+	for _, p := range n.players {
+		if c, ok := p.(io.Closer); ok {
+			_ = c.Close()
+		}
+	}
 }
 
 // Failures returns the actions of the plugin that the case does not foresee, and the unused peers.

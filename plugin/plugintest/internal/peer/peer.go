@@ -58,6 +58,12 @@ type Peers interface {
 	Play(n *Network) Player
 }
 
+// Commander is implemented by [Peers] some of which may be processes.
+type Commander interface {
+	// Commands reports whether a peer is a process.
+	Commands() bool
+}
+
 // Player plays the peers of one protocol for one attempt. It is safe for concurrent use.
 type Player interface {
 	// Dial connects to the peer at addr. ok is false if the protocol has no peer there. network

@@ -58,7 +58,7 @@ func (e *Editor) Item(index int) (*yamlpos.Node, error) {
 		return nil, r.Err()
 	}
 	SetField(item, "replay", nil)
-	for _, key := range []string{"timeout", "grants", "host", "request", "want"} {
+	for _, key := range []string{"timeout", "seed", "time", "grants", "host", "request", "want"} {
 		inherit(item, session, key)
 	}
 	return item, r.Err()
@@ -78,11 +78,12 @@ func inherit(item, session *yamlpos.Node, key string) {
 	}
 }
 
-// Case decodes an item. It does not change the item.
+// Case decodes an item. It removes the names of scripts that no step uses, as after an edit that cuts a script.
 func (e *Editor) Case(item *yamlpos.Node) (*Case, error) {
 	r := field.NewReader(e.file.Path)
 	c := newCase()
 	c.Line, c.Timeout, c.Grants, c.Accepts = item.Line, e.defaults.Timeout, e.defaults.Grants, e.defaults.Accepts
+	dropUnused(item)
 	decodeCase(r, item, "cases[]", c)
 	return c, r.Err()
 }

@@ -84,6 +84,14 @@ func (c *Case) NeedsSandbox() string {
 	return ""
 }
 
+// HasCommands reports whether a peer of the case is a process.
+func (c *Case) HasCommands() bool {
+	return slices.ContainsFunc(c.Peers, func(p peer.Peers) bool {
+		commander, ok := p.(peer.Commander)
+		return ok && commander.Commands()
+	})
+}
+
 // Setup returns the configuration of the case's network.
 func (c *Case) Setup() peer.Setup {
 	return peer.Setup{Target: c.Target, Timeout: c.Timeout, Names: c.Names, Peers: c.Peers, Session: c.Session}

@@ -24,6 +24,7 @@ const sessionKind = "PluginSession"
 // parseSession reads a session as a case.
 func parseSession(path string, data []byte) (*Case, error) {
 	r := field.NewReader(path)
+	r.NoCommands = true // a session is data, which may come from others
 	doc := r.Parse(data, maxFile)
 	if doc == nil {
 		return nil, r.Err()

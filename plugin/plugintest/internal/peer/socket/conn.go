@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/expr"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer/program"
 )
 
 // conn is the plugin's end of a connection to a server. The server has no goroutine: its script
@@ -21,6 +23,7 @@ type conn struct {
 	player *player
 	net    *peer.Network
 	addr   peer.Addr
+	link   *program.Link // with the process that plays the server; set before the connection is used
 
 	mu      sync.Mutex // guards the fields below, the state of the server
 	server  *server
@@ -64,6 +67,12 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, err
 	} else if err != nil {
 		return 0, c.opError("write", err)
+	}
+	if c.link != nil {
+		if err := c.link.Write(bytes.Clone(p)); err != nil {
+			return 0, c.opError("write", err)
+		}
+		return len(p), nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,6 +228,8 @@ func (c *conn) state() string {
 	switch {
 	case c.server.Behaviour == peer.Timeout:
 		return "behaviour timeout: it is never connected"
+	case c.server.Program != nil:
+		return fmt.Sprintf("is the process %v", c.server.Program)
 	case c.server.Behaviour != "":
 		return fmt.Sprintf("behaviour %s", c.server.Behaviour)
 	case c.busy.Add(c.server.Latency).After(now):
@@ -256,8 +267,8 @@ const (
 func (c *conn) StartsTLS(data []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.secured || c.server.Behaviour != "" {
-		return false
+	if c.secured || c.server.Behaviour != "" || c.server.Program != nil && c.server.TLS == nil {
+		return false // a process may have its own TLS
 	}
 	if len(data) == 0 {
 		return isTLS(c.server.Dial)

@@ -3,6 +3,7 @@ package socket
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/httpmatch"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer/program"
 )
 
 // Protocol is the protocol of host.net.
@@ -48,6 +50,11 @@ func (s *servers) Grants() (grants []string) {
 	return grants
 }
 
+// Commands implements [peer.Commander].
+func (s *servers) Commands() bool {
+	return slices.ContainsFunc(s.list, func(one Server) bool { return one.Program != nil })
+}
+
 // Decode implements [peer.Protocol].
 func (Protocol) Decode(r *field.Reader, n *yamlpos.Node, path string) peer.Peers {
 	s := &servers{}
@@ -73,12 +80,49 @@ func decodeServer(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
 		"behaviour": peer.DecodeBehaviour(r, &s.Behaviour, peer.Behaviours...),
 		"latency":   r.Duration(&s.Latency),
 		"tls":       cert.Decode(r, &s.TLS),
+		"peer":      func(n *yamlpos.Node, path string) { decodeProgram(r, n, path, s) },
 		"script":    func(n *yamlpos.Node, path string) { decodeScript(r, n, path, s) },
 	}, "dial")
 	if s.Behaviour != "" && s.Script != nil {
 		r.Errorf(n, path, "a peer has a behaviour or a script, not both")
 	}
+	if s.Program != nil {
+		checkProgram(r, n, path, s)
+	}
 	checkEnd(r, s.Script, yamlpos.Join(path, "script"))
+}
+
+// decodeProgram reads the command that plays a server.
+func decodeProgram(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
+	s.Program = &program.Command{Dir: filepath.Dir(r.File)}
+	r.Mapping(n, path, yamlpos.Fields{
+		"command": func(n *yamlpos.Node, path string) {
+			if n.Kind == yamlpos.Scalar {
+				r.Append(&s.Program.Args)(n, path)
+				return
+			}
+			r.Items(n, path, r.Append(&s.Program.Args))
+		},
+		"listens": r.Bool(&s.Program.Listens),
+	}, "command")
+	if len(s.Program.Args) > 0 && s.Program.Args[0] == "" {
+		r.Errorf(n, path+".command", "must not be empty")
+	}
+	if r.NoCommands {
+		r.Errorf(n, path, "a session cannot start a command")
+	}
+}
+
+// checkProgram checks the fields of a server that a command plays.
+func checkProgram(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
+	switch {
+	case s.Behaviour != "" || s.Script != nil:
+		r.Errorf(n, path, "a peer that is a process has neither a behaviour nor a script")
+	case len(s.Program.Args) == 0:
+		r.Errorf(n, path+".peer.command", "must have a program")
+	case strings.HasPrefix(s.Dial, "udp:") && !s.Program.Listens:
+		r.Errorf(n, path+".peer", "standard input and output have no datagrams: a peer of UDP needs listens: true")
+	}
 }
 
 // checkEnd adds an error if a script sends after it has ended the connection. Two ends are valid,

@@ -19,6 +19,7 @@ type player struct {
 	net        *peer.Network
 	everywhere peer.Behaviour
 	servers    []*server
+	programs   *programs
 
 	mu sync.Mutex // guards the connections of servers
 }
@@ -34,7 +35,7 @@ type server struct {
 
 // Play implements [peer.Peers].
 func (s *servers) Play(n *peer.Network) peer.Player {
-	p := &player{net: n, everywhere: s.everywhere}
+	p := &player{net: n, everywhere: s.everywhere, programs: newPrograms()}
 	for i := range s.list {
 		played := &server{Server: &s.list[i]}
 		played.network, played.addr = endpoint(n.Hosts, played.Dial)
@@ -70,7 +71,11 @@ func (p *player) Dial(ctx context.Context, network, addr string) (net.Conn, bool
 	if err := p.net.Delay(ctx, network, addr, c.server.Behaviour, c.server.Latency); err != nil {
 		return nil, true, err
 	}
-	c.start()
+	if c.server.Program == nil {
+		c.start()
+	} else if err := c.launch(ctx); err != nil {
+		return nil, true, err
+	}
 	return c, true, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/httpmatch"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer/program"
 )
 
 // Server is one server that a plugin may connect to. If several have the same URL, each serves one
@@ -24,6 +25,7 @@ type Server struct {
 	Latency   time.Duration // of the connection, and of each thing sent
 	TLS       *cert.Spec    // its certificate; nil for a server without TLS
 	Script    []Step
+	Program   *program.Command // that plays the server; nil for none
 
 	note string // a comment in the session
 }
@@ -192,7 +194,7 @@ func (r *Recv) String() string {
 
 // begins reports whether the script may begin with data.
 func (s *Server) begins(data []byte, env *expr.Env) bool {
-	if s.Behaviour != "" || len(s.Script) == 0 || s.Script[0].Recv == nil {
+	if s.Behaviour != "" || s.Program != nil || len(s.Script) == 0 || s.Script[0].Recv == nil {
 		return false
 	}
 	_, _, err := s.Script[0].Recv.match(data, env)

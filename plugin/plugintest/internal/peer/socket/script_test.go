@@ -10,6 +10,31 @@ import (
 
 func exact(text string) *Message { return &Message{data: []byte(text)} }
 
+// FuzzFrame checks that a complete message is within its bytes, and that more bytes do not change it.
+func FuzzFrame(f *testing.F) {
+	f.Add([]byte("\x00\x03abc"), 2, 0, 0, true, false)
+	f.Add([]byte("0\x82\x00\x01a"), 0, 1, 0, false, true)
+	f.Add([]byte("\x10\x80\x01"), 0, 1, -1, true, true)
+	f.Fuzz(func(t *testing.T, data []byte, size, offset, add int, flag, other bool) {
+		frame := &Frame{Bytes: size & 7, Offset: offset & 63, Add: add % 64, Includes: flag}
+		if frame.Bytes == 0 {
+			frame.Encoding = map[bool]encoding{true: ber, false: varint}[other]
+		} else if other {
+			frame.Order = little
+		}
+		body, n, done, err := frame.match(data)
+		if err != nil || !done {
+			return
+		}
+		if body < frame.Offset || n < body || n > len(data) || n-body > maxReceived {
+			t.Errorf("%+v of %x: body at %d of %d bytes", frame, data, body, n)
+		}
+		if again, m, done, err := frame.match(append(data[:n:n], "more"...)); again != body || m != n || !done || err != nil {
+			t.Errorf("%+v of %x: %d bytes, with more %d, %v, %v", frame, data, n, m, done, err)
+		}
+	})
+}
+
 func TestRecvMatch(t *testing.T) {
 	for _, c := range []struct {
 		recv Recv
