@@ -14,15 +14,17 @@ import (
 //go:embed LICENSE probe/*.go internal/abi/*.go internal/certificates/*.go internal/clip/*.go internal/dnswire/*.go internal/handshake/*.go internal/suspend/*.go sdk/*.go sdk/sdkhttp/*.go
 //go:embed sdk/c/*.h sdk/c/*.md sdk/rust/Cargo.toml sdk/rust/*.md sdk/rust/src/*.rs
 //go:embed sdk/assemblyscript/*.ts sdk/assemblyscript/*.md sdk/assemblyscript/package.json
+//go:embed sdk/python/*.py
 //go:embed sdk/process/*.go internal/pluginpb/*.go go.mod go.sum
 var sources embed.FS
 
 // sdkRoots are where the SDK of a language lies, and what is left of its paths in a
 // copy: a Go plugin imports packages by their place in this module.
-var sdkRoots = map[string]string{"go": "", "c": "sdk/c/", "rust": "sdk/rust/", "assemblyscript": "sdk/assemblyscript/"}
+var sdkRoots = map[string]string{"go": "", "c": "sdk/c/", "rust": "sdk/rust/", "assemblyscript": "sdk/assemblyscript/", "python": "sdk/python/"}
 
 // SDK returns the source of what a plugin in a language is built with, without its
-// tests, by path: "go", "c", "rust" or "assemblyscript".
+// tests, by path: "go", "c", "rust",
+// "assemblyscript" or "python".
 func SDK(lang string) (map[string][]byte, error) {
 	root, ok := sdkRoots[lang]
 	if !ok {

@@ -68,6 +68,46 @@ db.commit()`, db)
 	})
 }
 
+// TestNewInPython makes a project with the SDK, builds it twice, and runs all its tests.
+func TestNewInPython(t *testing.T) {
+	dir := t.TempDir()
+	prober(t, dir, 0, "plugin", "new", "demo", "--lang", "python", "--kind", "process")
+	first := prober(t, dir, 0, "plugin", "build", "demo")
+	if again := prober(t, dir, 0, "plugin", "build", "demo"); first != again {
+		t.Errorf("another build differs:\n%s%s", first, again)
+	}
+	if found := prober(t, dir, 0, "plugin", "vet", "demo"); found != "" {
+		t.Errorf("plugin vet finds\n%s", found)
+	}
+	if tested := prober(t, dir, 0, "plugin", "test", "demo"); !strings.Contains(tested, "9 passed, 0 failed, ") {
+		t.Errorf("plugin test says\n%s", tested)
+	}
+	tool(t, dir, "python3 -Werror check_test.py")
+	check := filepath.Join(dir, "demo/check.py")
+	source, err := os.ReadFile(check)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ more, config, result, text string }{
+		{"def probe(request):\n    raise ValueError(request.config)\n", `{}`, "", "ValueError({"},
+		{"def validate(config):\n    return None if config.get('send') else 'config.send: is not set'\n", `{}`, "", "config.send: is not set"},
+		{"def probe(request):\n    return prober.unknown(request.duration('slow', 1))\n", `{"slow": "90s"}`, "unknown", "90.0"},
+		{"def probe(request):\n    return prober.warning(request.duration('slow', 1))\n", `{"slow": "500ms"}`, "warning", "0.5"},
+	} {
+		write(t, filepath.Join(dir, "demo"), "check.py", string(source)+c.more)
+		prober(t, dir, 0, "plugin", "build", "demo")
+		if c.result == "" {
+			text := exec.Command(filepath.Join(bin, "prober"), "probe", "plugin", "demo", "--plugins", filepath.Join(dir, "demo"), "--target", "127.0.0.1:1", "--config", c.config)
+			if out, err := text.CombinedOutput(); err == nil || !strings.Contains(string(out), c.text) {
+				t.Errorf("%s: %v, want %q in\n%s", c.more, err, c.text, out)
+			}
+			continue
+		}
+		v, code := probePluginIn(t, filepath.Join(dir, "demo"), "demo", "127.0.0.1:1", c.config)
+		want(t, v, code, c.result, c.text)
+	}
+}
+
 // TestPluginInPythonEndsWithHost starts the plugin as its host, and ends the connection.
 func TestPluginInPythonEndsWithHost(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -40,12 +40,13 @@ func newBuild(env *command.Env) *cobra.Command {
 			"  main.c       C                clang          CLANG\n" +
 			"  main.cpp     C++              clang          CLANG\n" +
 			"  index.ts     AssemblyScript   asc            ASC\n" +
-			"  *.wat        WAT              wat2wasm       WAT2WASM\n\n" +
+			"  *.wat        WAT              wat2wasm       WAT2WASM\n" +
+			"  check.py     Python\n\n" +
 			"A variable of the last column names another compiler. Where cargo is not installed, rustc\n" +
 			"builds a crate that needs only the SDK. With \"mode: command\" in plugin.yaml it builds a WASI\n" +
 			"program: in Rust from main.rs, in C and C++ with wasi-libc.\n\n" +
-			"With \"runtime: process\" in plugin.yaml it builds a Go program for this machine,\n" +
-			"prober-plugin-NAME, and writes the manifest beside it.\n\n" +
+			"With \"runtime: process\" in plugin.yaml it builds a program, prober-plugin-NAME: in\n" +
+			"Go for this machine, in Python an archive that python3 runs. It writes the manifest beside it.\n\n" +
 			"It is an error if prober cannot load the module, or if a program does not serve within 5 s. Build\n" +
 			"starts the module once, in the sandbox, and the program without one.",
 		Example: "  prober plugin build demo\n  RUSTC=~/.cargo/bin/rustc prober plugin build",
@@ -109,9 +110,9 @@ func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plug
 	if err != nil {
 		return err
 	}
-	if runtime == plugin.Process && lang.name != langGo {
+	if runtime == plugin.Process && lang.name != langGo && lang.name != langPython {
 		return command.Usage("build it with the tools of its language, as "+plugin.ProcessPrefix+manifest.Name+" with its manifest beside it",
-			"%s: prober builds processes of Go, not of %s", dir, lang.title)
+			"%s: prober builds processes of Go and Python, not of %s", dir, lang.title)
 	}
 	scratch, err := os.MkdirTemp("", "prober-build-")
 	if err != nil {

@@ -22,6 +22,7 @@ const (
 	langCPP            = "cpp"
 	langAssemblyScript = "assemblyscript"
 	langWAT            = "wat"
+	langPython         = "python"
 	langShell          = "sh" // of Nagios checks, which are not built
 )
 
@@ -41,6 +42,7 @@ func languages() []language {
 		{langCPP, "C++", []string{"main.cpp", "main.cc"}, (*building).compileC},
 		{langAssemblyScript, "AssemblyScript", []string{"index.ts"}, (*building).compileAssemblyScript},
 		{langWAT, "WAT", []string{"*.wat"}, (*building).compileWAT},
+		{langPython, "Python", []string{"check.py"}, (*building).compilePython},
 	}
 }
 
@@ -69,7 +71,7 @@ func languageOf(dir string) (language, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return language{}, command.Usage("a plugin has one of go.mod, Cargo.toml, lib.rs, main.c, main.cpp, index.ts and a .wat file beside its plugin.yaml; a module that other tools have built needs no build",
+		return language{}, command.Usage("a plugin has one of go.mod, Cargo.toml, lib.rs, main.c, main.cpp, index.ts, check.py and a .wat file beside its plugin.yaml; a module that other tools have built needs no build",
 			"%s: there is no source that prober knows how to build", dir)
 	default:
 		return language{}, command.Usage("a folder holds one plugin, in one language", "%s: %s says %s, and %s says %s",

@@ -52,7 +52,7 @@ func TestNewPluginBuildsAndPassesTestsWithoutModuleProxy(t *testing.T) {
 // TestNewFilesOfEveryLanguageAndKind checks what no compiler does.
 func TestNewFilesOfEveryLanguageAndKind(t *testing.T) {
 	sources := map[string]string{
-		"go": "main.go", "rust": "src/lib.rs", "c": "main.c", "cpp": "main.cpp", "c++": "main.cpp", "assemblyscript": "index.ts", "wat": "demo.wat",
+		"go": "main.go", "rust": "src/lib.rs", "c": "main.c", "cpp": "main.cpp", "c++": "main.cpp", "assemblyscript": "index.ts", "wat": "demo.wat", "python": "check.py",
 	}
 	for _, lang := range slices.Sorted(maps.Keys(sources)) {
 		for _, kind := range []string{"line", "http", "udp", "tls", "command", "process", "nagios"} {
@@ -141,12 +141,12 @@ func TestAuthorMistakesHaveHints(t *testing.T) {
 	}{
 		{"new " + dir + "/No_Name", `"No_Name" is not a valid name of a plugin`},
 		{"new " + dir + "/rust", dir + "/rust already exists"},
-		{"new " + dir + "/x --lang perl", `unknown word "perl"; known: go, rust, c, cpp, assemblyscript, wat, c++`},
+		{"new " + dir + "/x --lang perl", `unknown word "perl"; known: go, rust, c, cpp, assemblyscript, wat, python, c++`},
 		{"new " + dir + "/x --lang rust --runtime process", "there is no plugin of the kind process in rust"},
 		{"new " + dir + "/x --lang go --runtime nagios", "there is no plugin of the kind nagios in go"},
 		{"new " + dir + "/x --kind line --runtime process", "--runtime process and --kind line"},
 		{"new " + dir + "/x --runtime container", `unknown word "container"; known: wasm, process, nagios`},
-		{"build --runtime process " + dir + "/wat", "prober builds processes of Go, not of WAT"},
+		{"build --runtime process " + dir + "/wat", "prober builds processes of Go and Python, not of WAT"},
 		{"new " + dir + "/no/such", "no such file or directory"},
 		{"build " + dir, "plugin.yaml: no such file or directory"},
 		{"build " + dir + "/bare", dir + "/bare: there is no source that prober knows how to build"},

@@ -43,7 +43,7 @@ func kinds() []kind {
 		{"udp", "sends a datagram to a server and reads the answer", `--target echo.example.com:7 --config '{"send": "PING", "expect": "PING"}'`, sdks},
 		{"tls", "checks when the certificate of a server ends", `--target example.com:443 --config '{"warnDays": 30}'`, sdks},
 		{kindCommand, "counts the days until a date, as a WASI program", `--config '{"date": "2030-01-01"}'`, []string{langGo, langRust, langC, langCPP}},
-		{kindProcess, "reads a line from a server", `--target mail.example.com:25 --config '{"expect": "220"}'`, []string{langGo}},
+		{kindProcess, "reads a line from a server", `--target mail.example.com:25 --config '{"expect": "220"}'`, []string{langGo, langPython}},
 		{kindNagios, "counts the entries of a folder", "", []string{langShell}},
 	}
 }
@@ -125,6 +125,10 @@ func projectIn(lang string) project {
 			needs: "It uses the plugin contract without an SDK, and explains it. The build needs `wat2wasm`, of Debian's package `wabt`.",
 			setup: apt("wabt"),
 		},
+		langPython: {
+			title: "Python", source: "check.py", makeTest: []string{"python3 check_test.py"}, ignore: "__pycache__/\n",
+			setup: apt("python3-grpcio python3-cryptography"),
+		},
 		langShell: {title: "shell", source: "check_{{.Name}}"},
 	}[lang]
 }
@@ -156,7 +160,7 @@ func (p newProject) files() (map[string][]byte, error) {
 	} else {
 		files[sdkFolder+"/"+sumsFile] = sumsOf(files, p.version)
 	}
-	if p.kind == kindProcess { // its main functions are in separate files
+	if p.kind == kindProcess && p.lang == langGo { // its main functions are in separate files
 		files["check.go"] = []byte(strings.Replace(string(files["main.go"]), mainOfGuest, "", 1))
 		delete(files, "main.go")
 	}
@@ -222,7 +226,7 @@ func (p newProject) sdk() (map[string][]byte, error) {
 		err     error
 	)
 	switch {
-	case p.kind == kindProcess:
+	case p.kind == kindProcess && p.lang == langGo:
 		sources, err = prober.ProcessSDK()
 	case p.lang == langCPP:
 		sources, err = prober.SDK(langC)

@@ -142,7 +142,7 @@ func sdkFor(dir, version string) (map[string][]byte, error) {
 		return nil, err
 	}
 	p := newProject{name: manifest.Name, lang: lang.name, kind: kindLine, version: version}
-	if manifest.Runtime == plugin.Process && lang.name == langGo {
+	if manifest.Runtime == plugin.Process {
 		p.kind = kindProcess
 	}
 	files, err := p.files()
