@@ -49,12 +49,13 @@ func TestDemangle(t *testing.T) {
 
 func TestDemangleIsBounded(t *testing.T) {
 	// Each reference doubles the name.
-	doubled := "_RINvC1a1b"
+	var doubled strings.Builder
+	doubled.WriteString("_RINvC1a1b")
 	for range 60 {
-		doubled += "TB2_B2_E"
+		doubled.WriteString("TB2_B2_E")
 	}
 	for name, symbol := range map[string]string{
-		"many references": doubled + "E",
+		"many references": doubled.String() + "E",
 		"deep":            "_R" + strings.Repeat("I", 3000),
 		"long":            "_RNvC1a4000" + strings.Repeat("x", 4000),
 		"too long":        "_R" + strings.Repeat("N", 1<<20),

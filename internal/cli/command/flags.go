@@ -65,6 +65,9 @@ func FileFlag(c *cobra.Command, value *string, short, name, without, help string
 func AgentFileFlag(c *cobra.Command, value *string, help string) {
 	c.Flags().StringVar(value, "agent-config", "", help)
 	c.Flags().Var(olderName{c.Flags().Lookup("agent-config")}, "config", "older name of --agent-config")
+	if err := c.Flags().MarkHidden("config"); err != nil {
+		panic(err)
+	}
 }
 
 // olderName is the value of a flag with another name. It counts only if the flag itself is not set.

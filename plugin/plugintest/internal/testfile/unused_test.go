@@ -54,7 +54,7 @@ func TestEditorDropsUnusedNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := 0
-		for _, part := range strings.Fields(want) {
+		for part := range strings.FieldsSeq(want) {
 			next := strings.Index(string(got)[at:], part)
 			if next < 0 {
 				t.Fatalf("%d steps: no %q of %q in\n%s", length, part, want, got)
