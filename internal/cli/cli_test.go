@@ -120,7 +120,7 @@ func TestCompletionOffersWords(t *testing.T) {
 		{[]string{"run", "--compat", ""}, "kubelet-1.35 kubelet-1.36 kubelet-1.37 :4"},
 		{[]string{"validate", "-o", ""}, "table json yaml :4"},
 		{[]string{"run", "--plugins", ""}, ":16"},
-		{[]string{"plugin", "new", "--lang", ""}, "go rust c cpp assemblyscript wat c++ :4"},
+		{[]string{"plugin", "new", "--lang", ""}, "go rust c cpp assemblyscript wat python c++ :4"},
 		{[]string{"plugin", "inspect", "--plugins", folder, ""}, strings.Join(shipped.Names(), " ") + " :0"},
 		{[]string{"help", "probe", ""}, "exec grpc http plugin tcp :4"},
 		{[]string{"version", ""}, ":4"},

@@ -29,7 +29,7 @@ func newFuzz(env *command.Env) *cobra.Command {
 	f := &fuzz{env: env}
 	c := &cobra.Command{
 		Use:   "fuzz [FILE.wasm] CASES.yaml",
-		Short: "Search for faults of a plugin with random peers that break the protocol",
+		Short: "Search for faults with peers that break the protocol",
 		Long: "Fuzz runs random variants of the passing cases of a test file, in which the peers break the\n" +
 			"protocol, until --time is over or a signal comes. FILE.wasm is the module to test, instead of the\n" +
 			"one in the test file.\n\n" +

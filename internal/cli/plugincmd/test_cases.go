@@ -48,22 +48,13 @@ func newTest(env *command.Env) *cobra.Command {
 		Example: "  prober plugin test demo\n  prober plugin test --run 'refused|black hole' --matrix demo\n  prober plugin test -o junit plugins > report.xml\n" +
 			"  prober plugin test --agent-config /etc/prober/prober.yaml examples/nagios/http",
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = []string{"."}
 			}
-			if pattern != "" {
-				if cfg.Run, err = regexp.Compile(pattern); err != nil {
-					return command.Usage("", "--run: %w", err)
-				}
+			if err := setUpTests(&cfg, pattern, configFile); err != nil {
+				return err
 			}
-			policy, err := admit.New(admit.Config{ConfigFile: configFile})
-			if err != nil {
-				return command.Usage("", "%w", err)
-			}
-			cfg.Folders = policy.Folders()
-			cfg.PassedDir = passedDir()
-			cfg.Process = startProgram(cfg, configFile != "")
 			ctx, stop := env.Interruptible(cmd.Context())
 			defer stop()
 			if watch {
@@ -84,6 +75,23 @@ func newTest(env *command.Env) *cobra.Command {
 	c.MarkFlagsMutuallyExclusive("update", "watch")
 	command.OutputFlag(c, &output, plugintest.Formats...)
 	return c
+}
+
+// setUpTests completes cfg by --run and --agent-config.
+func setUpTests(cfg *plugintest.Config, pattern, configFile string) (err error) {
+	if pattern != "" {
+		if cfg.Run, err = regexp.Compile(pattern); err != nil {
+			return command.Usage("", "--run: %w", err)
+		}
+	}
+	policy, err := admit.New(admit.Config{ConfigFile: configFile})
+	if err != nil {
+		return command.Usage("", "%w", err)
+	}
+	cfg.Folders = policy.Folders()
+	cfg.PassedDir = passedDir()
+	cfg.Process = startProgram(*cfg, configFile != "")
+	return nil
 }
 
 // watchTests runs the test files of paths, and runs them again when a file has changed, until ctx ends.
