@@ -157,6 +157,10 @@ func (r *reader) ip(preferred string, fallback *bool, source string) {
 	r.set("sourceIpAddress", source)
 }
 
+// minSecretBody is the minimum length of the contents of a body_file that count as a secret. A shorter one, such as {},
+// occurs in texts by chance.
+const minSecretBody = 8
+
 func (r *reader) http(f *httpFields) error {
 	r.ip(f.PreferredIPProtocol, f.IPProtocolFallback, "")
 	r.set("validStatusCodes", f.ValidStatusCodes)
@@ -173,7 +177,9 @@ func (r *reader) http(f *httpFields) error {
 	body := f.Body
 	if f.BodyFile != "" {
 		body = r.text("http.body_file", f.BodyFile)
-		r.module.secrets = append(r.module.secrets, body)
+		if len(body) >= minSecretBody {
+			r.module.secrets = append(r.module.secrets, body)
+		}
 	}
 	r.set("body", body)
 	r.set("bodySizeLimit", int(f.BodySizeLimit))

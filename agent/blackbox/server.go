@@ -122,6 +122,7 @@ type verdict struct {
 	debug   bool
 	events  []string
 	module  *Module
+	secrets *redact.Replacer // of module; nil: not made yet
 	config  []byte
 	timeout time.Duration
 }
@@ -213,7 +214,12 @@ func (v *verdict) trace(e probe.TraceEvent) {
 }
 
 // redacted returns text without the secrets of the module.
-func (v *verdict) redacted(text string) string { return redact.New(v.module.secrets).Replace(text) }
+func (v *verdict) redacted(text string) string {
+	if v.secrets == nil {
+		v.secrets = redact.New(v.module.secrets)
+	}
+	return v.secrets.Replace(text)
+}
 
 // writeDebug writes the response for debug=true as blackbox_exporter does: log lines, metrics and the module.
 func writeDebug(w http.ResponseWriter, registry *prometheus.Registry, v *verdict) {

@@ -45,9 +45,10 @@ func encoded(secret string) []form {
 }
 
 // encodedTwice returns the forms of a secret in UTF-16, and those of its escaped and encoded spellings in base64 and in
-// hexadecimal digits; nil if it is too short or too long.
+// hexadecimal digits; nil if it is too
+// short or too long, or has several lines.
 func encodedTwice(secret string) (forms []form) {
-	if len(secret) < minEncoded || len(secret) > maxTwice {
+	if len(secret) < minEncoded || len(secret) > maxTwice || strings.ContainsRune(secret, '\n') {
 		return nil
 	}
 	if utf8.ValidString(secret) {
@@ -73,6 +74,9 @@ func encodedTwice(secret string) (forms []form) {
 	return forms
 }
 
+// unquoted returns a text without the quotes around it.
+func unquoted(s string) string { return s[1 : len(s)-1] }
+
 // escapedIn returns the usual spellings of a secret in JSON and in URLs, perhaps some twice.
 func escapedIn(secret string) []string {
 	quoted, _ := json.Marshal(secret) // cannot fail: it is a string
@@ -82,7 +86,7 @@ func escapedIn(secret string) []string {
 	_ = e.Encode(secret)
 	query := url.QueryEscape(secret)
 	return []string{
-		strings.Trim(string(quoted), `"`), strings.Trim(plain.String(), "\"\n"), query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(secret),
+		unquoted(string(quoted)), unquoted(strings.TrimSuffix(plain.String(), "\n")), query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(secret),
 	}
 }
 

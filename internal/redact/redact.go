@@ -26,9 +26,9 @@ const (
 	minEncoded = 4
 	// minTwice is the minimum length of a secret that is searched in base64 of base64.
 	minTwice = 8
-	// maxTwice is the maximum length of a secret that is searched in UTF-16 and in two encodings, which take some
-	// forty times its memory. A longer one is a key or a file.
-	maxTwice = 4 << 10
+	// maxTwice is the maximum length of a secret that is searched in UTF-16 and in two encodings, which take
+	// many times its memory. A longer one is a key or a file.
+	maxTwice = 512
 	// maxEncodedLines is the maximum number of lines of a secret whose single lines are searched in base64
 	// and hexadecimal digits.
 	maxEncodedLines = 64

@@ -76,10 +76,10 @@ func Read(path string, most int64) ([]byte, error) {
 }
 
 // Keep renames a file that cannot be read because of err, so that the next save does not destroy it: [Suffix] is added
-// to its name, and an earlier file of that name is replaced. It logs lost. A folder or
-// a link, which has no state, stays where it is.
+// to its name, and an earlier file of that name is replaced. It logs lost, and whether the file was kept. An empty file,
+// a folder or a link, which have no state, stay where they are.
 func Keep(log *slog.Logger, lost, path string, err error) {
-	if info, failed := os.Lstat(path); failed == nil && !info.Mode().IsRegular() {
+	if info, failed := os.Lstat(path); failed == nil && (!info.Mode().IsRegular() || info.Size() == 0) {
 		log.Warn(lost, "file", path, "err", err)
 		return
 	}

@@ -20,7 +20,6 @@ func TestLoadKeepsWhatItCannotRead(t *testing.T) {
 	for name, c := range map[string]struct{ text, err string }{
 		"no JSON":       {"x", "invalid character"},
 		"cut":           {`{"version":1,"text":"a`, "unexpected end of JSON"},
-		"empty":         {"", "unexpected end of JSON"},
 		"newer version": {`{"version":2,"text":"a"}`, "unknown version 2"},
 		"other type":    {`{"version":1,"text":5}`, "cannot unmarshal number"},
 		"too large":     {strings.Repeat(" ", 101), "more than 100 bytes"},
@@ -54,6 +53,23 @@ func TestLoadKeepsWhatItCannotRead(t *testing.T) {
 				t.Errorf("files: %v, %v", files, err)
 			}
 		})
+	}
+}
+
+// TestLoadKeepsEarlierCopy has an empty file, as a power cut may leave it, which must not replace a kept one.
+func TestLoadKeepsEarlierCopy(t *testing.T) {
+	path, log := filepath.Join(t.TempDir(), "state.json"), new(bytes.Buffer)
+	for name, text := range map[string]string{path + statefile.Suffix: "an older one", path: ""} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := statefile.File{Path: path, Version: 1, Log: slog.New(slog.NewTextHandler(log, nil)), Lost: "all is lost"}
+	if f.Load(new(content)) || !strings.Contains(log.String(), "all is lost") {
+		t.Errorf("log: %s", log)
+	}
+	if kept, err := os.ReadFile(path + statefile.Suffix); string(kept) != "an older one" || err != nil {
+		t.Errorf("kept %q, %v", kept, err)
 	}
 }
 
