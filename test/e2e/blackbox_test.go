@@ -396,6 +396,7 @@ func TestBlackboxTCP(t *testing.T) {
 
 // TestShippedModulesAreReproducible builds the plugins that are part of prober, and compares the bytes.
 func TestShippedModulesAreReproducible(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	cmd := exec.Command("../../handlers/shipped/build")
 	cmd.Env = append(os.Environ(), "OUT="+out)

@@ -57,6 +57,7 @@ func one(t *testing.T, pattern ...string) string {
 }
 
 func TestRelease(t *testing.T) {
+	t.Parallel()
 	older, first := released(t, "0.1.0-rc.1", "022 UTC"), released(t, "0.1.0", "022 Asia/Tokyo")
 	t.Run("second build has the same bytes", func(t *testing.T) {
 		if out := does(t, exec.Command("diff", "-r", first, released(t, "0.1.0", "077 America/Lima"))); out != "" {

@@ -28,6 +28,7 @@ func toolchains(t *testing.T) []string {
 
 // TestPluginAuthorsPagesInEveryLanguage runs the pages of docs/plugins with every toolchain.
 func TestPluginAuthorsPagesInEveryLanguage(t *testing.T) {
+	t.Parallel()
 	dir, commands := t.TempDir(), 0
 	for _, file := range doctest.InFolder(t, "../../docs/plugins") {
 		commands += doctest.Run(t, doctest.Page{

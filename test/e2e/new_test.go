@@ -13,12 +13,18 @@ import (
 // prober runs the built program in dir and returns its output. It must exit with code.
 func prober(t *testing.T, dir string, code int, args ...string) string {
 	t.Helper()
+	return proberWith(t, dir, nil, code, args...)
+}
+
+// proberWith is prober with more variables.
+func proberWith(t *testing.T, dir string, env []string, code int, args ...string) string {
+	t.Helper()
 	program, err := filepath.Abs(filepath.Join(bin, "prober"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Dir, cmd.Env = dir, toolchains(t)
+	cmd.Dir, cmd.Env = dir, append(toolchains(t), env...)
 	text, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != code {
 		t.Fatalf("prober %s: %v, want exit code %d\n%s", strings.Join(args, " "), err, code, text)
@@ -29,6 +35,7 @@ func prober(t *testing.T, dir string, code int, args ...string) string {
 // TestNewInEveryLanguage makes a project in each language, builds it, runs its tests, and probes a
 // server with it.
 func TestNewInEveryLanguage(t *testing.T) {
+	t.Parallel()
 	address := saying(t, "220 hello\r\n")
 	for _, c := range []struct {
 		lang    string
@@ -65,6 +72,7 @@ func TestNewInEveryLanguage(t *testing.T) {
 
 // TestNewOfEveryKind does so for the other kinds. make test has them in Go.
 func TestNewOfEveryKind(t *testing.T) {
+	t.Parallel()
 	for _, lang := range []string{"rust", "c", "cpp", "assemblyscript"} {
 		for _, kind := range []string{"http", "udp", "tls", "command"} {
 			if lang == "assemblyscript" && kind == "command" {
@@ -98,8 +106,8 @@ func testNew(t *testing.T, dir, lang, kind string) {
 			if err := os.Symlink("/usr/bin/rustc", filepath.Join(alone, "rustc")); err != nil {
 				t.Fatal(err)
 			}
-			t.Setenv("RUSTC", filepath.Join(alone, "rustc"))
-			if built := prober(t, dir, 0, "plugin", "build", "demo"); strings.Contains(built, "Compiling") {
+			env := []string{"RUSTC=" + filepath.Join(alone, "rustc")}
+			if built := proberWith(t, dir, env, 0, "plugin", "build", "demo"); strings.Contains(built, "Compiling") {
 				t.Errorf("cargo has run\n%s", built)
 			}
 		})
