@@ -160,7 +160,8 @@ func (x *expander) named(from object) (any, error) {
 	return to, nil
 }
 
-// reference replaces the $ref of from by its target, in to. The default of a property may be its target's.
+// reference replaces the $ref of from by its target, in to. A property without a default has the
+// default of its target. If its own default is null, hosts fill in nothing.
 func (x *expander) reference(from, to object) error {
 	ref, ok := from["$ref"].(string)
 	if !ok {
@@ -172,7 +173,8 @@ func (x *expander) reference(from, to object) error {
 	}
 	all, _ := to["allOf"].([]any)
 	to["allOf"] = slices.Insert(slices.Clone(all), 0, target)
-	if t, ok := target.(object); ok && to["default"] == nil && t["default"] != nil {
+	t, _ := target.(object)
+	if _, ok := from["default"]; !ok && t["default"] != nil {
 		to["default"] = t["default"]
 	}
 	return nil
