@@ -22,7 +22,7 @@ func (w *walk) scalars(p *pair) {
 	for _, b := range p.b {
 		w.bounds(p, b)
 		w.steps(p, b)
-		w.same(p, b, "string", "pattern", "format")
+		w.same(p, b, "string", "pattern")
 		if b["uniqueItems"] == true {
 			w.same(p, b, "array", "uniqueItems")
 		}

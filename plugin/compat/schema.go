@@ -17,19 +17,21 @@ import (
 // not hold: a rule that Schemas cannot compare is a major change.
 func Schemas(old, next *schema.Schema) []Change {
 	w := &walk{left: maxSteps}
-	before, errOld := expand(old.JSON())
-	after, errNext := expand(next.JSON())
+	marked, errOld := expand(old.JSON())
+	markedNext, errNext := expand(next.JSON())
 	if errOld != nil || errNext != nil {
 		if a, b := source(old), source(next); !equal(a, b) {
 			w.incomparable(errOld, errNext)
 		}
 		return w.changes
 	}
+	before, after := withoutRemarks(marked), withoutRemarks(markedNext)
 	config := object{"type": "object"} // whatever the schemas say
 	w.compare("config", node{before, config}, node{after, config}, true)
 	if len(w.changes) == 0 && !equal(before, after) {
 		w.add(semantic.Minor, "config", "accepts more")
 	}
+	w.remarked(marked, markedNext)
 	return w.changes
 }
 
