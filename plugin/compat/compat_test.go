@@ -2,8 +2,10 @@ package compat_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/internal/semantic"
 	"github.com/daeace23/prober/plugin"
@@ -91,6 +93,66 @@ func TestSchemas(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := lines(compat.Schemas(parse(t, tc.old), parse(t, tc.next))); got != tc.want {
 				t.Errorf("got:\n%swant:\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+// anyOf returns a schema whose field a has n alternatives.
+func anyOf(n int, alternative func(i int) string) string {
+	var all []string
+	for i := range n {
+		all = append(all, alternative(i))
+	}
+	return `{"properties":{"a":{"anyOf":[` + strings.Join(all, ",") + `]}}}`
+}
+
+// integers returns n integers as JSON, from the given one.
+func integers(from, n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, strconv.Itoa(from+i))
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+func TestSchemasLarge(t *testing.T) {
+	long := strings.Repeat("x", 20_000)
+	enums := func(i int) string { return `{"enum":` + integers(30*i, 30) + `}` }
+	deep := func(leaf string) string {
+		for i := range 10 {
+			leaf = fmt.Sprintf(`{"anyOf":[%s,%s],"minLength":%d}`, leaf, leaf, i)
+		}
+		return `{"properties":{"a":` + leaf + `}}`
+	}
+	names := func(limit int) string {
+		var properties, patterns []string
+		for i := range 1000 {
+			properties = append(properties, fmt.Sprintf(`"x%dy":{}`, i))
+			patterns = append(patterns, fmt.Sprintf(`"^(a|b|x)*%d[0-9]+z":{"maximum":%d}`, i, limit))
+		}
+		return `{"properties":{` + strings.Join(properties, ",") + `},"patternProperties":{` + strings.Join(patterns, ",") + `}}`
+	}
+	for _, tc := range []struct{ name, old, next, want string }{
+		{"enum in an alternative", anyOf(1, func(int) string { return `{"enum":` + integers(0, 6000) + `}` }), anyOf(1, func(int) string { return `{"enum":[1]}` }), "major config.a: anyOf was added or narrowed\n"},
+		{"enum", `{"properties":{"a":{"enum":` + integers(0, 6000) + `}}}`, `{"properties":{"a":{"enum":` + integers(1, 5999) + `}}}`, "major config.a: does not accept 0\n"},
+		{"value that hosts refuse for its size", `{"properties":{"a":{"enum":["` + long + `"],"not":{"enum":` + integers(0, 6000) + `}}}}`, `{"properties":{"a":{"enum":["y"],"not":{"enum":` + integers(0, 6000) + `}}}}`,
+			"minor config.a: also accepts \"y\"\nmajor config.a: cannot be compared: config: too large for the schema of the plugin\n"},
+		{"the same value in an alternative", anyOf(1, func(int) string { return `{"enum":["` + long + `"],"not":{"enum":` + integers(0, 4000) + `}}` }), anyOf(1, func(int) string { return `{"enum":["y"]}` }),
+			"major config.a: anyOf cannot be compared: config: too large for the schema of the plugin\n"},
+		{"many alternatives", anyOf(140, enums), anyOf(140, func(i int) string { return enums(139 - i) }), "minor config.a: accepts more\n"},
+		{"many narrowed alternatives", anyOf(140, enums), anyOf(140, func(i int) string { return `{"enum":` + integers(30*i+15, 30) + `}` }), "major config.a: anyOf was added or narrowed\n"},
+		{"nested alternatives", deep(`{"maximum":2}`), deep(`{"maximum":1}`), "major config.a: is too large to be compared\n"},
+		{"names and patterns", names(1), names(2), "major config: patternProperties was changed\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			old, next := parse(t, tc.old), parse(t, tc.next)
+			start := time.Now()
+			if got := lines(compat.Schemas(old, next)); got != tc.want {
+				t.Errorf("got:\n%.2000swant:\n%s", got, tc.want)
+			}
+			if took := time.Since(start); took > 30*time.Second { // minutes if each pair of alternatives were compiled
+				t.Errorf("took %s", took)
 			}
 		})
 	}
