@@ -1,7 +1,7 @@
 // Package compat compares two versions of a plugin, and decides which part of the version must be raised.
 //
 // Start at [Compare]. It is a pure function of the manifests and imports: schema.go and rules.go compare the schemas
-// of configs, in the form that expand.go makes; manifest.go compares everything else.
+// of configs, in the form that expand.go makes, and ask oracle.go for the values that hosts accept; manifest.go compares everything else.
 package compat
 
 import (
@@ -44,7 +44,8 @@ type Side struct {
 	Imports map[string][]string
 }
 
-// Compare returns the changes from one version of a plugin to the next, the breaking ones of each area first.
+// Compare returns the changes from one version of a plugin to the next, the breaking ones of each area first. It
+// takes a few seconds at most: schemas that need more work are a breaking change, as [Schemas] describes.
 func Compare(old, next Side) []Change {
 	var all []Change
 	for _, changes := range [][]Change{

@@ -2,8 +2,10 @@ package compat_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/internal/semantic"
 	"github.com/daeace23/prober/plugin"
@@ -70,6 +72,17 @@ func TestSchemas(t *testing.T) {
 		{"longer tuple", `{"properties":{"a":{"prefixItems":[{"type":"integer"}],"items":{"type":"string"}}}}`, `{"properties":{"a":{"items":{"type":"string"}}}}`, "major config.a[0]: has the type \"string\" in place of integer\n"},
 		{"items", `{"properties":{"a":{"items":{"maxLength":5}}}}`, `{"properties":{"a":{"items":{"maxLength":4}}}}`, "major config.a[]: maxLength is 4\n"},
 		{"oneOf", `{"oneOf":[{"required":["a"]}]}`, `{"oneOf":[{"required":["a"]},{"required":["b"]}]}`, "major config: oneOf was added or changed\n"},
+		{"field called config in an alternative", `{"anyOf":[{"properties":{"config":{"type":"string"}}}]}`, `{"anyOf":[{"properties":{"config":{"type":"integer"}}}]}`, "major config: anyOf was added or narrowed\n"},
+		{"bound of config in an alternative", `{"properties":{"a":{"anyOf":[{"properties":{"config":{"maximum":5}}}]}}}`, `{"properties":{"a":{"anyOf":[{"properties":{"config":{"maximum":4}}}]}}}`, "major config.a: anyOf was added or narrowed\n"},
+		{"null default in place of the target's", `{"$defs":{"d":{"default":3}},"properties":{"a":{"$ref":"#/$defs/d"}},"required":["a"]}`, `{"$defs":{"d":{"default":3}},"properties":{"a":{"$ref":"#/$defs/d","default":null}},"required":["a"]}`, "minor config.a: the default is null in place of 3\nmajor config.a: is required, and its default was removed\n"},
+		{"null default in the target", `{"$defs":{"d":{"default":3},"n":{"$ref":"#/$defs/d"}},"properties":{"a":{"$ref":"#/$defs/n"}},"required":["a"]}`, `{"$defs":{"d":{"default":3},"n":{"default":null,"$ref":"#/$defs/d"}},"properties":{"a":{"$ref":"#/$defs/n"}},"required":["a"]}`, "minor config.a: the default is null in place of 3\nmajor config.a: is required, and its default was removed\n"},
+		{"format added", `{"properties":{"a":{"type":"string"}}}`, `{"properties":{"a":{"type":"string","format":"email"}}}`, "minor config.a: format \"email\" was added; hosts do not check it\n"},
+		{"format changed within oneOf", `{"oneOf":[{"properties":{"a":{"format":"uri"}}}]}`, `{"oneOf":[{"properties":{"a":{"format":"email"}}}]}`, "minor config.a: format \"email\" was added; hosts do not check it\nminor config.a: format \"uri\" was removed; hosts did not check it\n"},
+		{"format of a map", `{"patternProperties":{"^a":{"format":"uri"}}}`, `{"patternProperties":{"^a":{}}}`, "minor config.*: format \"uri\" was removed; hosts did not check it\n"},
+		{"field called format", `{"properties":{"format":{"type":"string"}}}`, `{"properties":{"format":{"type":"integer"}}}`, "major config.format: has the type \"integer\" in place of string\n"},
+		{"secret", `{"properties":{"a":{"items":{"type":"string"}}}}`, `{"properties":{"a":{"items":{"type":"string","writeOnly":true}}}}`, "minor config.a[]: writeOnly true was added; hosts do not check it\n"},
+		{"secret in an enum", `{"properties":{"a":{"enum":["x"],"writeOnly":true}}}`, `{"properties":{"a":{"enum":["x"],"writeOnly":false}}}`, "minor config.a: writeOnly true was removed; hosts did not check it\n"},
+		{"format of a new field", `{}`, `{"properties":{"a":{"format":"email"}}}`, "minor config.a: is new\n"},
 		{"dependent field", `{}`, `{"dependentRequired":{"a":["b"]}}`, "major config.b: is required with a\n"},
 		{"anchor", `{}`, `{"$defs":{"s":{"$anchor":"x"}},"properties":{"a":{"$ref":"#x"}}}`, "major config: the new schema has the $ref \"#x\", which cannot be compared\n"},
 		{"other dialect", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{}}}`, `{"properties":{"a":{}}}`, "major config: the old schema is of the dialect \"http://json-schema.org/draft-07/schema#\", which cannot be compared\n"},
@@ -80,6 +93,66 @@ func TestSchemas(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := lines(compat.Schemas(parse(t, tc.old), parse(t, tc.next))); got != tc.want {
 				t.Errorf("got:\n%swant:\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+// anyOf returns a schema whose field a has n alternatives.
+func anyOf(n int, alternative func(i int) string) string {
+	var all []string
+	for i := range n {
+		all = append(all, alternative(i))
+	}
+	return `{"properties":{"a":{"anyOf":[` + strings.Join(all, ",") + `]}}}`
+}
+
+// integers returns n integers as JSON, from the given one.
+func integers(from, n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, strconv.Itoa(from+i))
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+func TestSchemasLarge(t *testing.T) {
+	long := strings.Repeat("x", 20_000)
+	enums := func(i int) string { return `{"enum":` + integers(30*i, 30) + `}` }
+	deep := func(leaf string) string {
+		for i := range 10 {
+			leaf = fmt.Sprintf(`{"anyOf":[%s,%s],"minLength":%d}`, leaf, leaf, i)
+		}
+		return `{"properties":{"a":` + leaf + `}}`
+	}
+	names := func(limit int) string {
+		var properties, patterns []string
+		for i := range 1000 {
+			properties = append(properties, fmt.Sprintf(`"x%dy":{}`, i))
+			patterns = append(patterns, fmt.Sprintf(`"^(a|b|x)*%d[0-9]+z":{"maximum":%d}`, i, limit))
+		}
+		return `{"properties":{` + strings.Join(properties, ",") + `},"patternProperties":{` + strings.Join(patterns, ",") + `}}`
+	}
+	for _, tc := range []struct{ name, old, next, want string }{
+		{"enum in an alternative", anyOf(1, func(int) string { return `{"enum":` + integers(0, 6000) + `}` }), anyOf(1, func(int) string { return `{"enum":[1]}` }), "major config.a: anyOf was added or narrowed\n"},
+		{"enum", `{"properties":{"a":{"enum":` + integers(0, 6000) + `}}}`, `{"properties":{"a":{"enum":` + integers(1, 5999) + `}}}`, "major config.a: does not accept 0\n"},
+		{"value that hosts refuse for its size", `{"properties":{"a":{"enum":["` + long + `"],"not":{"enum":` + integers(0, 6000) + `}}}}`, `{"properties":{"a":{"enum":["y"],"not":{"enum":` + integers(0, 6000) + `}}}}`,
+			"minor config.a: also accepts \"y\"\nmajor config.a: cannot be compared: config: too large for the schema of the plugin\n"},
+		{"the same value in an alternative", anyOf(1, func(int) string { return `{"enum":["` + long + `"],"not":{"enum":` + integers(0, 4000) + `}}` }), anyOf(1, func(int) string { return `{"enum":["y"]}` }),
+			"major config.a: anyOf cannot be compared: config: too large for the schema of the plugin\n"},
+		{"many alternatives", anyOf(140, enums), anyOf(140, func(i int) string { return enums(139 - i) }), "minor config.a: accepts more\n"},
+		{"many narrowed alternatives", anyOf(140, enums), anyOf(140, func(i int) string { return `{"enum":` + integers(30*i+15, 30) + `}` }), "major config.a: anyOf was added or narrowed\n"},
+		{"nested alternatives", deep(`{"maximum":2}`), deep(`{"maximum":1}`), "major config.a: is too large to be compared\n"},
+		{"names and patterns", names(1), names(2), "major config: patternProperties was changed\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			old, next := parse(t, tc.old), parse(t, tc.next)
+			start := time.Now()
+			if got := lines(compat.Schemas(old, next)); got != tc.want {
+				t.Errorf("got:\n%.2000swant:\n%s", got, tc.want)
+			}
+			if took := time.Since(start); took > 30*time.Second { // minutes if each pair of alternatives were compiled
+				t.Errorf("took %s", took)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // A schema is compared in its expanded form: a bool, or an object with those keywords only that affect
-// validation or defaults. A reference is replaced by its target, as a member of allOf.
+// validation or defaults, and with remarks. A reference is replaced by its target, as a member of allOf.
 
 // object is a JSON object.
 type object = map[string]any
@@ -33,7 +33,7 @@ var keywords = map[string]place{
 	"minimum": inValue, "exclusiveMinimum": inValue, "maximum": inValue, "exclusiveMaximum": inValue, "multipleOf": inValue,
 	"minLength": inValue, "maxLength": inValue, "minItems": inValue, "maxItems": inValue, "uniqueItems": inValue,
 	"minProperties": inValue, "maxProperties": inValue, "required": inValue, "dependentRequired": inValue,
-	"minContains": inValue, "maxContains": inValue,
+	"minContains": inValue, "maxContains": inValue, "writeOnly": inValue,
 	"not": inSchema, "if": inSchema, "then": inSchema, "else": inSchema, "items": inSchema, "contains": inSchema,
 	"additionalProperties": inSchema, "unevaluatedProperties": inSchema, "unevaluatedItems": inSchema, "propertyNames": inSchema,
 	"allOf": inList, "anyOf": inList, "oneOf": inList, "prefixItems": inList,
@@ -116,7 +116,7 @@ func (x *expander) schema(value any, top bool) (any, error) {
 // keyword expands the value of a keyword; nil for an annotation.
 func (x *expander) keyword(keyword string, value any) (any, error) {
 	kind, ok := keywords[keyword]
-	if !ok {
+	if !ok || keyword == "writeOnly" && value != true {
 		return nil, nil
 	}
 	switch v := value.(type) {
@@ -160,7 +160,8 @@ func (x *expander) named(from object) (any, error) {
 	return to, nil
 }
 
-// reference replaces the $ref of from by its target, in to. The default of a property may be its target's.
+// reference replaces the $ref of from by its target, in to. A property without a default has the
+// default of its target. If its own default is null, hosts fill in nothing.
 func (x *expander) reference(from, to object) error {
 	ref, ok := from["$ref"].(string)
 	if !ok {
@@ -172,7 +173,8 @@ func (x *expander) reference(from, to object) error {
 	}
 	all, _ := to["allOf"].([]any)
 	to["allOf"] = slices.Insert(slices.Clone(all), 0, target)
-	if t, ok := target.(object); ok && to["default"] == nil && t["default"] != nil {
+	t, _ := target.(object)
+	if _, ok := from["default"]; !ok && t["default"] != nil {
 		to["default"] = t["default"]
 	}
 	return nil

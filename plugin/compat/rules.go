@@ -22,7 +22,7 @@ func (w *walk) scalars(p *pair) {
 	for _, b := range p.b {
 		w.bounds(p, b)
 		w.steps(p, b)
-		w.same(p, b, "string", "pattern", "format")
+		w.same(p, b, "string", "pattern")
 		if b["uniqueItems"] == true {
 			w.same(p, b, "array", "uniqueItems")
 		}
@@ -175,6 +175,7 @@ func (w *walk) alternatives(p *pair, b object) {
 	if !ok {
 		return
 	}
+	w.unclear = nil
 	within := func(old node) bool {
 		return slices.ContainsFunc(list, func(s any) bool { return w.includes(old, node{s}) })
 	}
@@ -187,7 +188,14 @@ func (w *walk) alternatives(p *pair, b object) {
 			return
 		}
 	}
-	w.add(semantic.Major, p.path, "anyOf was added or narrowed")
+	switch {
+	case w.left < 0:
+		w.tooLarge(p.path)
+	case w.unclear != nil:
+		w.add(semantic.Major, p.path, "anyOf cannot be compared: %v", w.unclear)
+	default:
+		w.add(semantic.Major, p.path, "anyOf was added or narrowed")
+	}
 }
 
 // dependents compares dependentRequired.

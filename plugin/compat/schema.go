@@ -1,10 +1,9 @@
 package compat
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,21 +13,28 @@ import (
 
 // Schemas returns the changes from the schema of a config to the next one. If none of them is [semantic.Major], every
 // config that old accepts is accepted by next, except one with an unknown field that next declares. The reverse does
-// not hold: a rule that Schemas cannot compare is a major change.
+// not hold: a rule that Schemas cannot compare is a major change. So are schemas that take it more than a few
+// seconds.
 func Schemas(old, next *schema.Schema) []Change {
-	w := &walk{left: maxSteps}
-	before, errOld := expand(old.JSON())
-	after, errNext := expand(next.JSON())
+	w := &walk{oracle: newOracle()}
+	marked, errOld := expand(old.JSON())
+	markedNext, errNext := expand(next.JSON())
 	if errOld != nil || errNext != nil {
 		if a, b := source(old), source(next); !equal(a, b) {
 			w.incomparable(errOld, errNext)
 		}
 		return w.changes
 	}
-	w.compare("config", node{before}, node{after}, true)
+	before, after := withoutRemarks(marked), withoutRemarks(markedNext)
+	config := object{"type": "object"} // whatever the schemas say
+	w.compare("config", node{before, config}, node{after, config}, true)
+	if w.left < 0 {
+		w.tooLarge("config")
+	}
 	if len(w.changes) == 0 && !equal(before, after) {
 		w.add(semantic.Minor, "config", "accepts more")
 	}
+	w.remarked(marked, markedNext)
 	return w.changes
 }
 
@@ -49,16 +55,15 @@ func (w *walk) incomparable(errOld, errNext error) {
 	}
 }
 
-// maxSteps bounds the pairs of schemas that are compared.
-const maxSteps = 20_000
-
 // node is a list of expanded schemas that all apply to one value.
 type node []any
 
 // walk compares two schemas.
 type walk struct {
-	left    int     // pairs of schemas that may still be compared
+	*oracle
 	strict  bool    // whether an unknown field that next declares counts as major
+	full    bool    // whether tooLarge was called
+	unclear error   // of the last comparison without a result
 	guards  []guard // rules of next at this object and above
 	before  []guard // rules of old
 	changes []Change
@@ -66,6 +71,24 @@ type walk struct {
 
 func (w *walk) add(level semantic.Level, field, format string, args ...any) {
 	w.changes = append(w.changes, Change{Area: Config, Field: field, Message: fmt.Sprintf(format, args...), Level: level})
+}
+
+// tooLarge adds one change for a comparison that takes too much work.
+func (w *walk) tooLarge(path string) {
+	if !w.full {
+		w.full = true
+		w.add(semantic.Major, path, "%v", errLarge)
+	}
+}
+
+// undecided adds a change for a comparison without a result.
+func (w *walk) undecided(path string, err error) {
+	w.unclear = err
+	if w.left < 0 {
+		w.tooLarge(path)
+		return
+	}
+	w.add(semantic.Major, path, "cannot be compared: %v", err)
 }
 
 // parts returns the objects that n consists of, without allOf. never reports whether n accepts nothing.
@@ -95,14 +118,15 @@ type pair struct {
 
 // compare adds the changes from old to next at path. filled reports whether defaults are filled in there.
 func (w *walk) compare(path string, old, next node, filled bool) {
-	if w.left--; w.left < 0 {
-		if w.left == -1 {
-			w.add(semantic.Major, path, "%v", errLarge)
-		}
+	if w.left < 0 {
+		w.tooLarge(path)
 		return
 	}
-	if equal([]any(old), []any(next)) {
-		return
+	if len(old) == len(next) {
+		w.spend(min(w.weigh([]any(old)), w.weigh([]any(next))))
+		if equal([]any(old), []any(next)) {
+			return
+		}
 	}
 	a, never := old.parts()
 	if never {
@@ -113,15 +137,22 @@ func (w *walk) compare(path string, old, next node, filled bool) {
 		w.add(semantic.Major, path, "accepts nothing")
 		return
 	}
-	p := &pair{path: path, a: a, b: b, old: old, next: next, types: typesOf(a), filled: filled}
-	if path == "config" {
-		p.types = intersect(p.types, []string{"object"})
+	work := 10 + (1+len(a))*w.ownWeight(b) + (1+len(b))*w.ownWeight(a)
+	if !w.strict { // guards are read
+		work += (w.deepWeight(a) + w.deepWeight(b)) / 4
 	}
+	if !w.spend(work) {
+		w.tooLarge(path)
+		return
+	}
+	p := &pair{path: path, a: a, b: b, old: old, next: next, types: typesOf(a), filled: filled}
 	if w.values(p) {
 		return
 	}
 	depth, depthOld := len(w.guards), len(w.before)
-	w.guards, w.before = append(w.guards, guardsOf(b)...), append(w.before, guardsOf(a)...)
+	if !w.strict {
+		w.guards, w.before = append(w.guards, guardsOf(b)...), append(w.before, guardsOf(a)...)
+	}
 	w.scalars(p)
 	w.groups(p)
 	w.arrays(p)
@@ -133,9 +164,11 @@ func (w *walk) compare(path string, old, next node, filled bool) {
 
 // includes reports whether next accepts all values that old accepts, in positions without defaults.
 func (w *walk) includes(old, next node) bool {
-	trial := &walk{left: w.left, strict: true}
+	trial := &walk{oracle: w.oracle, strict: true}
 	trial.compare("", old, next, false)
-	w.left = max(trial.left, 0)
+	if trial.unclear != nil {
+		w.unclear = trial.unclear
+	}
 	return !slices.ContainsFunc(trial.changes, Change.Breaking)
 }
 
@@ -198,20 +231,36 @@ func (w *walk) values(p *pair) (ok bool) {
 			return false
 		}
 	}
-	accepted, acceptedNext := accepts(p.old), accepts(p.next)
-	for _, v := range list {
-		if accepted(v) && !acceptedNext(v) {
-			w.add(semantic.Major, p.path, "does not accept %s", text(v))
-		}
+	lost, err := w.difference(list, p.old, p.next)
+	for _, v := range lost {
+		w.add(semantic.Major, p.path, "does not accept %s", text(v))
 	}
-	if more, finite := listed(p.b); finite {
-		for _, v := range more {
-			if acceptedNext(v) && !accepted(v) {
-				w.add(semantic.Minor, p.path, "also accepts %s", text(v))
-			}
-		}
+	more, _ := listed(p.b)
+	won, errMore := w.difference(more, p.next, p.old)
+	for _, v := range won {
+		w.add(semantic.Minor, p.path, "also accepts %s", text(v))
+	}
+	if err = cmp.Or(err, errMore); err != nil {
+		w.undecided(p.path, err)
 	}
 	return true
+}
+
+// difference returns the values of a list that one node accepts and the other does not.
+func (w *walk) difference(list []any, one, other node) (values []any, err error) {
+	for _, v := range list {
+		ok, err := w.accepts(one, v)
+		if ok && err == nil {
+			ok, err = w.accepts(other, v)
+			if !ok && err == nil {
+				values = append(values, v)
+			}
+		}
+		if err != nil {
+			return values, err
+		}
+	}
+	return values, nil
 }
 
 // narrowed adds a change for each list of values of next that no part of old has.
@@ -239,29 +288,13 @@ func listed(parts []object) (values []any, ok bool) {
 	return nil, false
 }
 
-// accepts returns a function that reports whether a node accepts a value.
-func accepts(n node) func(value any) bool {
-	doc, err := json.Marshal(object{"properties": object{"v": object{"allOf": []any(n)}}})
-	if err != nil {
-		return func(any) bool { return false }
-	}
-	s, err := schema.New(doc)
-	return func(value any) bool {
-		if err != nil {
-			return false
-		}
-		config, err := json.Marshal(object{"v": value})
-		if err != nil {
-			return false
-		}
-		_, err = s.Apply(config)
-		return err == nil
-	}
-}
-
 // objects compares the properties.
 func (w *walk) objects(p *pair) {
 	for _, name := range names(p.a, p.b) {
+		if !w.spend(len(p.a) + len(p.b)) {
+			w.tooLarge(p.path)
+			return
+		}
 		w.property(p, name)
 	}
 	w.unknown(p)
@@ -285,7 +318,7 @@ func names(lists ...[]object) []string {
 // property compares the property name.
 func (w *walk) property(p *pair, name string) {
 	path := strings.TrimPrefix(p.path+"."+name, ".")
-	before, after := propertyOf(p.a, name), propertyOf(p.b, name)
+	before, after := w.propertyOf(p.a, name), w.propertyOf(p.b, name)
 	_, forbidden := before.node.parts()
 	count := len(w.changes)
 	switch {
@@ -322,7 +355,7 @@ type property struct {
 }
 
 // propertyOf returns the schemas of the property name.
-func propertyOf(parts []object, name string) (all property) {
+func (w *walk) propertyOf(parts []object, name string) (all property) {
 	others := false
 	for _, p := range parts {
 		properties, _ := p["properties"].(object)
@@ -332,7 +365,7 @@ func propertyOf(parts []object, name string) (all property) {
 		}
 		patterns, _ := p["patternProperties"].(object)
 		for _, pattern := range slices.Sorted(maps.Keys(patterns)) {
-			if re, err := regexp.Compile(pattern); err != nil || re.MatchString(name) {
+			if w.matches(pattern, name) {
 				all.node, matched = append(all.node, patterns[pattern]), true
 				others = true
 			}
@@ -390,7 +423,7 @@ func (w *walk) required(p *pair) {
 			hadDefault := p.filled && defaultOf(p.a, name) != nil
 			switch {
 			case p.filled && defaultOf(p.b, name) != nil:
-				if !propertyOf(p.a, name).declared {
+				if !w.propertyOf(p.a, name).declared {
 					w.add(semantic.Minor, path, "is new, with a default")
 				}
 			case requires(p.a, name) && !hadDefault:
@@ -420,8 +453,12 @@ func (w *walk) defaults(path, name string, p *pair, after node) {
 	if equal(was, is) {
 		return
 	}
-	if is != nil && !accepts(after)(is) {
-		w.add(semantic.Major, path, "does not accept its default %s", text(is))
+	if is != nil {
+		if ok, err := w.accepts(after, is); err != nil {
+			w.undecided(path, err)
+		} else if !ok {
+			w.add(semantic.Major, path, "does not accept its default %s", text(is))
+		}
 	}
 	for _, g := range w.guards {
 		if g.mentions(name) {
@@ -429,7 +466,7 @@ func (w *walk) defaults(path, name string, p *pair, after node) {
 			return
 		}
 	}
-	if propertyOf(p.a, name).declared {
+	if w.propertyOf(p.a, name).declared {
 		w.add(semantic.Minor, path, "the default is %s in place of %s", text(is), text(was))
 	}
 }
