@@ -101,8 +101,8 @@ func newPush(env *command.Env) *cobra.Command {
 			"An artifact of a module has the manifest inside the module. If the manifest is beside the\n" +
 			"module, push puts it inside, which changes the digest of the module.\n\n" +
 			"Push runs prober plugin check first, against the newest older version in the repository, and puts the\n" +
-			"report into the artifact. It starts a module in the sandbox, and no program. A module that prober cannot\n" +
-			"load is not pushed, even with --skip-check.\n\n" +
+			"report into the artifact. It starts a module in the sandbox, and neither programs nor commands of test cases.\n" +
+			"A module that prober cannot load is not pushed, even with --skip-check.\n\n" +
 			"A program is pushed for one platform, with the manifest beside it. If the registry has programs\n" +
 			"of the same version for other platforms, it is added to them, and the reference changes.\n\n" +
 			"A tag of another plugin, or of an image, is not replaced without --force.",
