@@ -161,7 +161,8 @@ func (i *installing) fetch(ctx context.Context, x *placedIndex, v index.Version)
 // local returns the plugin at a path: the one with this digest in an OCI layout, or the plugin in a file.
 func (i *installing) local(ctx context.Context, path, digest string) (*oci.Artifact, error) {
 	if !exists(filepath.Join(path, "oci-layout")) && !strings.HasSuffix(path, ".tar") {
-		return packed(ctx, i.env, path, "")
+		a, _, err := packed(ctx, i.env, path, "")
+		return a, err
 	}
 	all, err := oci.Load(path, oci.Platform{})
 	if err != nil {

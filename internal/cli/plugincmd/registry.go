@@ -110,7 +110,7 @@ func newPush(env *command.Env) *cobra.Command {
 			"  prober plugin push arm64/prober-plugin-demo ghcr.io/me/demo:1.0.0 --platform linux/arm64",
 		Args: command.Arguments("FILE", "REF"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := packed(cmd.Context(), env, args[0], f.platform)
+			a, found, err := packed(cmd.Context(), env, args[0], f.platform)
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func newPush(env *command.Env) *cobra.Command {
 				if err := mayReplace(ctx, c, ref, a.Manifest.Name, force); err != nil {
 					return err
 				}
-				if a, err = checkedArtifact(ctx, env, c, ref, args[0], a, skip); err != nil {
+				if a, err = checkedArtifact(ctx, env, c, ref, found, a, skip); err != nil {
 					return err
 				}
 				if a, err = c.Join(ctx, ref, a); err != nil {
@@ -160,17 +160,23 @@ func mayReplace(ctx context.Context, c *oci.Client, ref plugin.Reference, name s
 	}
 }
 
-// packed returns the plugin in a file or project folder as an artifact, if hosts can load it. platform is the
-// platform of a program; "" means the host's.
-func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.Artifact, error) {
+// packed returns the plugin in a file or project folder as an artifact, if hosts can load it, and the plugin as it was
+// read. platform is the platform of a program; "" means the host's.
+func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.Artifact, plugin.Found, error) {
 	on, err := parsePlatform(platform)
 	if err != nil {
-		return nil, err
+		return nil, plugin.Found{}, err
 	}
 	f, err := readPlugin(name)
 	if err != nil {
-		return nil, err
+		return nil, f, err
 	}
+	a, err := packedFound(ctx, env, f, on, platform)
+	return a, f, err
+}
+
+// packedFound returns the plugin f as an artifact. on is the parsed platform.
+func packedFound(ctx context.Context, env *command.Env, f plugin.Found, on oci.Platform, platform string) (*oci.Artifact, error) {
 	if f.Manifest.Runtime == plugin.Nagios {
 		return nil, command.Usage("copy its plugin.yaml", "plugin %s is a command of this host, and cannot be pushed", f.Path)
 	}
