@@ -86,6 +86,20 @@ func TestIndexOfRegistry(t *testing.T) {
 	refused(t, 64, "there is no folder nosuch", "install", "demo", "--index", "index.yaml", "--plain-http", "--plugins", "nosuch")
 }
 
+func TestIndexPushKeepsTagOfPlugin(t *testing.T) {
+	module := demoFile(t)
+	host := hub(t, nil)
+	plugins(t, "push", "demo.wasm", host+"/demo:1", "--plain-http")
+	plugins(t, "index", "add", "index.yaml", host+"/demo:1", "--plain-http")
+	refused(t, 1, "index push: "+host+"/demo:1 is not an index of plugins\nprober: hint: nothing was sent; --force replaces it\n",
+		"index", "push", "index.yaml", host+"/demo:1", "--plain-http")
+	plugins(t, "pull", host+"/demo:1", "--plain-http", "-o", "pulled.wasm")
+	checkFile(t, "pulled.wasm", module)
+	plugins(t, "index", "push", "index.yaml", host+"/demo:1", "--plain-http", "--force")
+	plugins(t, "index", "push", "index.yaml", host+"/demo:1", "--plain-http")
+	plugins(t, "search", "demo", "--index", host+"/demo:1", "--plain-http")
+}
+
 func TestIndexOfFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	written(t, "demo", "1.0.0")
