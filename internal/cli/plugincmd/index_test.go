@@ -179,6 +179,17 @@ func TestInstallFailsClosed(t *testing.T) {
 	}
 }
 
+// The folder may have the manifest of another module, which would apply.
+func TestInstallLocksWhatItVerified(t *testing.T) {
+	t.Chdir(t.TempDir())
+	written(t, "demo", "1.0.0")
+	plugins(t, "index", "build", ".")
+	clitest.WriteTree(t, ".", map[string]string{"plugins/plugin.yaml": clitest.Manifest + "requests: [{capability: net, allow: ['tcp://*:*']}]\n"})
+	refused(t, 1, "plugins/demo.wasm: it or the manifest beside it is not what was verified\nprober: hint: no lock was written\n",
+		"install", "demo", "--index", ".", "--plugins", "plugins")
+	checkFile(t, "prober.plugins.lock", nil)
+}
+
 // A program has no sandbox, so the index alone does not decide about it.
 func TestInstallProgramNeedsSignature(t *testing.T) {
 	demoProgram(t)
