@@ -71,6 +71,16 @@ func Read(path string, most int64) ([]byte, error) {
 	return ReadAll(f, path, most)
 }
 
+// ReadIn is [Read] for the file called name in root. It does not follow links out of root.
+func ReadIn(root *os.Root, name string, most int64) ([]byte, error) {
+	f, err := OpenIn(root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadAll(f, name, most)
+}
+
 // ReadNoLinks is [Read] for the file at an absolute path without symbolic links in any part. So the result of an
 // earlier check of the path applies to the file that is read.
 func ReadNoLinks(path string, most int64) ([]byte, error) {

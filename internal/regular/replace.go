@@ -32,3 +32,25 @@ func ReplaceBytes(path string, perm fs.FileMode, data []byte) error {
 		return err
 	})
 }
+
+// ReplaceBytesIn is [ReplaceBytes] for the file called name in root. It does not follow links out of root. It must not
+// be called concurrently for one name.
+func ReplaceBytesIn(root *os.Root, name string, perm fs.FileMode, data []byte) error {
+	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".new")
+	if err := root.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an interrupted call
+		return err
+	}
+	f, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(f.Chmod(perm), err, f.Close())
+	if err == nil {
+		err = root.Rename(next, name)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(next))
+	}
+	return nil
+}

@@ -55,3 +55,32 @@ func TestReplaceDirectoryIsError(t *testing.T) {
 		t.Errorf("files: %v, %v; want 1", all, err)
 	}
 }
+
+func TestReplaceBytesInStaysInRoot(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "in"), 0o700), os.MkdirAll(filepath.Join(dir, "out"), 0o700), os.Symlink("../out", filepath.Join(dir, "in/link")),
+		os.WriteFile(filepath.Join(dir, "in/.a.new"), []byte("of an interrupted call"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(filepath.Join(dir, "in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for range 2 {
+		if err := regular.ReplaceBytesIn(root, "a", 0o640, []byte("text")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := regular.ReadIn(root, "a", 10); err != nil || string(got) != "text" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := regular.ReplaceBytesIn(root, "link/a", 0o640, nil); err == nil {
+		t.Error("a file outside was written")
+	}
+	for name, want := range map[string]int{"in": 2, "out": 0} {
+		if all, err := os.ReadDir(filepath.Join(dir, name)); err != nil || len(all) != want {
+			t.Errorf("%s: %v, %v", name, all, err)
+		}
+	}
+}

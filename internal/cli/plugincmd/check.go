@@ -34,6 +34,7 @@ func newCheck(env *command.Env) *cobra.Command {
 			"--against names the last version: a plugin, an OCI layout, or a reference. A reference without a tag\n" +
 			"means the newest version before this one. Breaking changes need a new major version, or before 1.0.0\n" +
 			"a new minor version. Steps that a plugin cannot have are left out.\n\n" +
+			"Check starts programs, and the commands of test cases, with your rights: read the test files of others first.\n\n" +
 			"Exit code 0 all passed, 1 something failed, 64 wrong usage.",
 		Example: "  prober plugin check demo\n  prober plugin check demo --against ghcr.io/me/demo\n" +
 			"  prober plugin check demo --against released/demo.wasm -o json > report.json",

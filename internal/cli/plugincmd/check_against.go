@@ -43,7 +43,7 @@ func (f *registryFlags) previous(ctx context.Context, env *command.Env, against 
 	var previous *previousVersion
 	err = f.withClient(ctx, env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) (err error) {
 		if newest {
-			previous, err = pushedBefore(ctx, c, ref, m.Version)
+			previous, err = newestBefore(ctx, c, ref, m.Version)
 			return err
 		}
 		previous, err = pulledVersion(ctx, c, ref)
@@ -78,9 +78,23 @@ func previousFile(path string, m *plugin.Manifest) (*previousVersion, error) {
 	return &previousVersion{path, &found}, nil
 }
 
-// pushedBefore returns the newest version before a push of version to ref: among the versions of the repository, or
-// else at the tag of ref.
-func pushedBefore(ctx context.Context, c *oci.Client, ref plugin.Reference, version string) (*previousVersion, error) {
+// pushedBefore returns the version that a push of the plugin m to ref is compared with: [newestBefore], if it is the
+// same plugin. Credentials may permit a push alone.
+func pushedBefore(ctx context.Context, c *oci.Client, ref plugin.Reference, m *plugin.Manifest) (*previousVersion, error) {
+	place := ref.Registry + "/" + ref.Repository
+	previous, err := newestBefore(ctx, c, ref, m.Version)
+	switch {
+	case errors.Is(err, oci.ErrUnauthorized):
+		return &previousVersion{place: place + " that these credentials can read"}, nil
+	case errors.Is(err, oci.ErrNotPlugin), err == nil && previous.found != nil && previous.found.Manifest.Name != m.Name:
+		return &previousVersion{place: place}, nil
+	}
+	return previous, err
+}
+
+// newestBefore returns the newest version before a version: among the versions of ref's repository, or else at the tag
+// of ref.
+func newestBefore(ctx context.Context, c *oci.Client, ref plugin.Reference, version string) (*previousVersion, error) {
 	tag, err := c.Newest(ctx, ref, version)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) && !errors.Is(err, oci.ErrUnauthorized) {
 		return nil, err // a registry may not list tags

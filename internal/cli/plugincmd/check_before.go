@@ -24,16 +24,12 @@ func skipFlag(c *cobra.Command, skip *bool, help string) {
 	command.NotFromEnv(c.Flags().Lookup("skip-check"))
 }
 
-// checkedArtifact checks the plugin at path before its push to ref, and returns its artifact a with the report.
-func checkedArtifact(ctx context.Context, env *command.Env, c *oci.Client, ref plugin.Reference, path string, a *oci.Artifact, skip bool) (*oci.Artifact, error) {
+// checkedArtifact checks the plugin found before its push to ref, and returns its artifact a with the report.
+func checkedArtifact(ctx context.Context, env *command.Env, c *oci.Client, ref plugin.Reference, found plugin.Found, a *oci.Artifact, skip bool) (*oci.Artifact, error) {
 	m := a.Manifest
 	report := &checkReport{Name: m.Name, Version: m.Version, Prober: env.Version, Skipped: true}
 	if !skip {
-		found, err := readPlugin(path)
-		if err != nil {
-			return nil, err
-		}
-		previous, err := pushedBefore(ctx, c, ref, m.Version)
+		previous, err := pushedBefore(ctx, c, ref, m)
 		if err != nil {
 			return nil, err
 		}

@@ -107,7 +107,7 @@ func (k *checking) conformance(ctx context.Context) (step, error) {
 var conformanceNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^conformance: ") })
 
 func (k *checking) testConfig() plugintest.Config {
-	cfg := plugintest.Config{Plugin: k.found.Path, Version: k.env.Version, CacheDir: k.cache, Folders: k.folders, Commands: true}
+	cfg := plugintest.Config{Plugin: k.found.Path, Version: k.env.Version, CacheDir: k.cache, Folders: k.folders, Commands: !k.sandboxed}
 	cfg.Process = startProgram(cfg, k.configured)
 	return cfg
 }

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/daeace23/prober/handlers/shipped"
 	"github.com/daeace23/prober/internal/cli/clitest"
+	"github.com/daeace23/prober/plugin"
 )
 
 const (
@@ -226,4 +229,27 @@ func TestSignChecks(t *testing.T) {
 	if code, _, stderr := clitest.Run(nil, "plugin", "sign", "demo", "--key", "ops.key", "--skip-check"); code != 0 {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
+}
+
+// The test files of a plugin may be of a stranger: only check, which is for its author, starts their commands.
+func TestOnlyCheckStartsCommandsOfCases(t *testing.T) {
+	t.Chdir(t.TempDir())
+	host := hub(t, nil)
+	all, err := shipped.Plugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(all, func(f plugin.Found) bool { return f.Manifest.Name == "redis" })
+	clitest.WriteTree(t, ".", map[string]string{
+		"redis.wasm": string(all[at].Module),
+		"redis_test.yaml": "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./redis.wasm\ncases:\n- name: a program\n  timeout: 5s\n" +
+			"  request: {target: {host: redis.internal, port: 6379}}\n" +
+			"  host: {net: [{dial: 'tcp://redis.internal:6379', peer: {command: [sh, -c, 'echo yes >started']}}]}\n  want: {result: failure}\n",
+	})
+	plugins(t, "keygen", "-o", "ops.key")
+	plugins(t, "sign", "redis.wasm", "--key", "ops.key")
+	plugins(t, "push", "redis.wasm", host+"/redis:1", "--plain-http")
+	checkFile(t, "started", nil)
+	plugins(t, "check", "redis.wasm")
+	checkFile(t, "started", []byte("yes\n"))
 }

@@ -262,10 +262,12 @@ func writeIndex(env *command.Env, x *index.Index, path string) error {
 
 func newIndexPush(env *command.Env) *cobra.Command {
 	var f registryFlags
+	var force bool
 	c := &cobra.Command{
-		Use:     "push FILE REF",
-		Short:   "Put an index into a registry",
-		Long:    "Push puts an index into an OCI registry, and prints its reference with the digest.",
+		Use:   "push FILE REF",
+		Short: "Put an index into a registry",
+		Long: "Push puts an index into an OCI registry, and prints its reference with the digest. A tag of anything but an\n" +
+			"index is not replaced without --force.",
 		Example: "  prober plugin index push index.yaml ghcr.io/me/index:latest",
 		Args:    command.Arguments("FILE", "REF"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -282,7 +284,10 @@ func newIndexPush(env *command.Env) *cobra.Command {
 				return command.Usage("", "%w", err)
 			}
 			return f.withClient(cmd.Context(), env, "push "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
-				digest, err := c.PushIndex(ctx, ref, data)
+				digest, err := c.PushIndex(ctx, ref, data, force)
+				if errors.Is(err, oci.ErrNotIndex) {
+					return &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("index push: %w", err), Hint: "nothing was sent; --force replaces it"}
+				}
 				if err != nil {
 					return err
 				}
@@ -292,6 +297,7 @@ func newIndexPush(env *command.Env) *cobra.Command {
 		},
 	}
 	f.add(c)
+	c.Flags().BoolVar(&force, "force", false, "replace a tag that is no index")
 	return c
 }
 

@@ -1,13 +1,17 @@
 package plugincmd_test
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/internal/cli/clitest"
+	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -86,6 +90,20 @@ func TestIndexOfRegistry(t *testing.T) {
 	refused(t, 64, "there is no folder nosuch", "install", "demo", "--index", "index.yaml", "--plain-http", "--plugins", "nosuch")
 }
 
+func TestIndexPushKeepsTagOfPlugin(t *testing.T) {
+	module := demoFile(t)
+	host := hub(t, nil)
+	plugins(t, "push", "demo.wasm", host+"/demo:1", "--plain-http")
+	plugins(t, "index", "add", "index.yaml", host+"/demo:1", "--plain-http")
+	refused(t, 1, "index push: "+host+"/demo:1 is not an index of plugins\nprober: hint: nothing was sent; --force replaces it\n",
+		"index", "push", "index.yaml", host+"/demo:1", "--plain-http")
+	plugins(t, "pull", host+"/demo:1", "--plain-http", "-o", "pulled.wasm")
+	checkFile(t, "pulled.wasm", module)
+	plugins(t, "index", "push", "index.yaml", host+"/demo:1", "--plain-http", "--force")
+	plugins(t, "index", "push", "index.yaml", host+"/demo:1", "--plain-http")
+	plugins(t, "search", "demo", "--index", host+"/demo:1", "--plain-http")
+}
+
 func TestIndexOfFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	written(t, "demo", "1.0.0")
@@ -161,6 +179,17 @@ func TestInstallFailsClosed(t *testing.T) {
 	}
 }
 
+// The folder may have the manifest of another module, which would apply.
+func TestInstallLocksWhatItVerified(t *testing.T) {
+	t.Chdir(t.TempDir())
+	written(t, "demo", "1.0.0")
+	plugins(t, "index", "build", ".")
+	clitest.WriteTree(t, ".", map[string]string{"plugins/plugin.yaml": clitest.Manifest + "requests: [{capability: net, allow: ['tcp://*:*']}]\n"})
+	refused(t, 1, "plugins/demo.wasm: it or the manifest beside it is not what was verified\nprober: hint: no lock was written\n",
+		"install", "demo", "--index", ".", "--plugins", "plugins")
+	checkFile(t, "prober.plugins.lock", nil)
+}
+
 // A program has no sandbox, so the index alone does not decide about it.
 func TestInstallProgramNeedsSignature(t *testing.T) {
 	demoProgram(t)
@@ -210,5 +239,57 @@ func TestIndexCannotTakeNames(t *testing.T) {
 	code, stdout, stderr := clitest.Run(nil, "plugin", "install", "evil@2", "--index", ".")
 	if code != 64 || strings.ContainsAny(stdout+stderr, "\x1b\u202e") {
 		t.Errorf("exit code %d, %q", code, stdout+stderr)
+	}
+}
+
+// lockOf writes a lock of plugins by name, with their versions and sources.
+func lockOf(t *testing.T, all map[string][2]string) {
+	t.Helper()
+	var locked []map[string]string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		locked = append(locked, map[string]string{"name": name, "version": all[name][0], "source": all[name][1], "digest": "sha256:" + strings.Repeat("0", 64)})
+	}
+	data, err := json.Marshal(map[string]any{"apiVersion": "prober.dev/v1", "kind": "PluginLock", "plugins": locked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clitest.WriteTree(t, ".", map[string]string{"prober.plugins.lock": string(data)})
+}
+
+func TestOutdatedComparesWithRegistry(t *testing.T) {
+	module := demoFile(t)
+	r, gone := registrytest.New(t), registrytest.New(t)
+	for _, tag := range []string{"pre:1.9.0", "pre:2.0.0-rc.2", "names:1.0.0", "only:3.0.0-rc.1"} {
+		r.PushModule(t, tag, module)
+	}
+	gone.Close()
+	from := func(repository string) string {
+		return "oci://" + r.Host + "/" + repository + "@sha256:" + strings.Repeat("0", 64)
+	}
+	for _, tc := range []struct {
+		name string
+		lock map[string][2]string
+		code int
+		want string
+	}{
+		{"a pre-release counts for a pre-release", map[string][2]string{"demo": {"2.0.0-rc.1", from("pre")}}, 1, "demo 2.0.0-rc.1 2.0.0-rc.2 outdated major registry"},
+		{"no pre-release counts for a release", map[string][2]string{"demo": {"1.9.0", from("pre")}, "other": {"1.0.0", from("only")}}, 0,
+			"demo 1.9.0 1.9.0 current none registry other 1.0.0 - unknown none registry"},
+		{"names cannot be compared", map[string][2]string{"demo": {"nightly", from("names")}}, 0, "demo nightly 1.0.0 unknown none registry"},
+		{"an unreachable registry", map[string][2]string{"demo": {"1.0.0", "oci://" + gone.Host + "/demo:1"}, "other": {"1.9.0", from("pre")}}, 3,
+			"demo 1.0.0 - unknown none registry other 1.9.0 1.9.0 current none registry"},
+		{"an unreachable registry, and an outdated plugin", map[string][2]string{"demo": {"1.0.0", "oci://" + gone.Host + "/demo:1"}, "other": {"1.8.0", from("pre")}}, 1,
+			"demo 1.0.0 - unknown none registry other 1.8.0 1.9.0 outdated minor registry"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			lockOf(t, tc.lock)
+			code, stdout, stderr := clitest.Run(nil, "plugin", "outdated", "--plain-http", "--timeout", "3s")
+			if code != tc.code || squeezed(stdout) != "NAME LOCKED NEWEST STATE STEP FROM "+tc.want {
+				t.Errorf("exit code %d, want %d with %s\n%s%s", code, tc.code, tc.want, stdout, stderr)
+			}
+			if failed := strings.Contains(stderr, `prober: error: plugin "demo": `+gone.Host+"/demo"); failed != strings.Contains(tc.name, "unreachable") {
+				t.Errorf("stderr: %q", stderr)
+			}
+		})
 	}
 }

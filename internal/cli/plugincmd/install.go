@@ -87,7 +87,7 @@ func (i *installing) run(ctx context.Context, text string) error {
 	if err != nil {
 		return &command.Exit{Code: command.ExitFailed, Err: err, Hint: nothingWritten}
 	}
-	return i.write(ctx, a, verdict)
+	return i.write(ctx, a, f, verdict)
 }
 
 // checkName returns an error for a name that prober has. It warns of a name that differs little from one.
@@ -161,7 +161,8 @@ func (i *installing) fetch(ctx context.Context, x *placedIndex, v index.Version)
 // local returns the plugin at a path: the one with this digest in an OCI layout, or the plugin in a file.
 func (i *installing) local(ctx context.Context, path, digest string) (*oci.Artifact, error) {
 	if !exists(filepath.Join(path, "oci-layout")) && !strings.HasSuffix(path, ".tar") {
-		return packed(ctx, i.env, path, "")
+		a, _, err := packed(ctx, i.env, path, "")
+		return a, err
 	}
 	all, err := oci.Load(path, oci.Platform{})
 	if err != nil {
@@ -211,8 +212,8 @@ func (i *installing) verify(f plugin.Found) (trust.Verdict, error) {
 	return verdict, err
 }
 
-// write writes the plugin into the folder, and adds it to the lock.
-func (i *installing) write(ctx context.Context, a *oci.Artifact, verdict trust.Verdict) error {
+// write writes the plugin into the folder, and adds it to the lock. verified is the plugin of a, with its verdict.
+func (i *installing) write(ctx context.Context, a *oci.Artifact, verified plugin.Found, verdict trust.Verdict) error {
 	if info, err := os.Stat(i.dir); err != nil || !info.IsDir() {
 		return command.Usage("mkdir -p "+i.dir+" makes it", "--plugins: there is no folder %s", i.dir)
 	}
@@ -230,6 +231,10 @@ func (i *installing) write(ctx context.Context, a *oci.Artifact, verdict trust.V
 	found, err := readPlugin(filepath.Join(i.dir, file))
 	if err != nil {
 		return err
+	}
+	if found.ModuleDigest() != verified.ModuleDigest() || found.Beside != verified.Beside {
+		return &command.Exit{Code: command.ExitFailed, Hint: "no lock was written",
+			Err: fmt.Errorf("plugin %s: it or the manifest beside it is not what was verified", found.Path)}
 	}
 	lock := trust.NewLock([]plugin.Found{found}, func(plugin.Found) string { return verdict.Signer() })
 	if old != nil {

@@ -35,7 +35,7 @@ func newSave(env *command.Env) *cobra.Command {
 				return command.Usage("usage: "+cmd.UseLine(), "save: -o is required")
 			}
 			if isFileName(args[0]) {
-				a, err := packed(cmd.Context(), env, args[0], f.platform)
+				a, _, err := packed(cmd.Context(), env, args[0], f.platform)
 				if err != nil {
 					return err
 				}

@@ -2,12 +2,15 @@ package plugincmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/semantic"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/index"
@@ -20,8 +23,11 @@ const (
 	stateCurrent  = "current"
 	stateOutdated = "outdated"
 	stateOther    = "other bytes" // the index has another digest for the locked version
-	stateUnknown  = "unknown"     // no newest version is known
+	stateUnknown  = "unknown"     // no newest version is known, or the versions cannot be compared
 )
+
+// exitUnknown is the exit code if a registry does not say which version is the newest.
+const exitUnknown = 3
 
 // age is a locked plugin and its newest version.
 type age struct {
@@ -31,6 +37,9 @@ type age struct {
 	State  string         `json:"state"`
 	Step   semantic.Level `json:"step"` // from Locked to Newest
 	From   string         `json:"from,omitempty"`
+	Error  string         `json:"error,omitempty"` // of the registry
+
+	ask plugin.Reference // in the registry; zero if the index has the plugin
 }
 
 func newOutdated(env *command.Env) *cobra.Command {
@@ -41,7 +50,8 @@ func newOutdated(env *command.Env) *cobra.Command {
 		Short: "List locked plugins that have newer versions",
 		Long: "Outdated compares the plugins of a lock with the newest versions of an index. Without an entry there, it\n" +
 			"asks the registry of a plugin that is locked from one. Pre-releases count only for pre-releases.\n\n" +
-			"Exit code 0 none is outdated, 1 one is, or the index has other bytes for a locked version, 64 wrong usage.",
+			"Exit code 0 none is outdated, 1 one is, or the index has other bytes for a locked version, 3 none is and a\n" +
+			"registry gave no answer, 64 wrong usage.",
 		Example: "  prober plugin outdated --index https://plugins.example.com/index.yaml\n  prober plugin outdated --lock /etc/prober/prober.plugins.lock -o json",
 		Args:    command.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,33 +79,71 @@ func (f *indexFlags) outdated(ctx context.Context, env *command.Env, file string
 			return nil, err
 		}
 	}
-	ages := []age{}
-	for _, l := range lock.Plugins {
-		a := age{Name: l.Name, Locked: l.Version, State: stateUnknown}
-		if p, ok := x.Find(l.Name); ok {
-			a.Newest, a.From = p.Newest(l.Version).Version, "index"
-			if same, ok := p.Version(l.Version); ok && same.Digest != "" && same.Digest != l.Digest {
-				a.State = stateOther
-			}
-		} else if ref, err := plugin.ParseReference(l.Source); err == nil {
-			if a.Newest, err = f.newest(ctx, env, ref); err != nil {
-				return nil, err
-			}
-			a.From = "registry"
+	ages := make([]age, len(lock.Plugins))
+	for n, l := range lock.Plugins {
+		ages[n] = ageOf(x, l)
+	}
+	if slices.ContainsFunc(ages, func(a age) bool { return a.ask.Registry != "" }) {
+		if err := f.askRegistries(ctx, env, ages); err != nil {
+			return nil, err
 		}
-		a.compare()
-		ages = append(ages, a)
+	}
+	for n := range ages {
+		ages[n].compare()
 	}
 	return ages, nil
 }
 
-// newest returns the newest version in a repository.
-func (f *indexFlags) newest(ctx context.Context, env *command.Env, ref plugin.Reference) (version string, err error) {
-	err = f.withClient(ctx, env, "list "+ref.Repository, func(ctx context.Context, c *oci.Client) (err error) {
-		version, err = c.Newest(ctx, ref, "")
-		return err
+// ageOf returns what is known of a locked plugin without its registry.
+func ageOf(x *placedIndex, l trust.Locked) age {
+	a := age{Name: l.Name, Locked: l.Version, State: stateUnknown}
+	if p, ok := x.Find(l.Name); ok {
+		versions := make([]string, len(p.Versions))
+		for n, v := range p.Versions {
+			versions[n] = v.Version
+		}
+		a.Newest, a.From = newestFor(l.Version, versions), "index"
+		if same, ok := p.Version(l.Version); ok && same.Digest != "" && same.Digest != l.Digest {
+			a.State = stateOther
+		}
+	} else if ref, err := plugin.ParseReference(l.Source); err == nil {
+		a.ask, a.From = ref, "registry"
+	}
+	return a
+}
+
+// newestFor returns the first of versions, which are sorted from the newest to the oldest, that counts for a locked one:
+// pre-releases count only for pre-releases. It returns "" if none does.
+func newestFor(locked string, versions []string) string {
+	at := slices.IndexFunc(versions, func(v string) bool {
+		return !semantic.IsPrerelease(v) || semantic.IsPrerelease(locked)
 	})
-	return version, err
+	if at < 0 {
+		return ""
+	}
+	return versions[at]
+}
+
+// askRegistries sets the newest version, or the error, of each plugin whose registry must be asked. After --timeout it
+// sets errors. It returns an error if a signal ends it.
+func (f *indexFlags) askRegistries(ctx context.Context, env *command.Env, ages []age) error {
+	return f.withClient(ctx, env, "list versions", func(ctx context.Context, c *oci.Client) error {
+		for n := range ages {
+			a := &ages[n]
+			if a.ask.Registry == "" {
+				continue
+			}
+			versions, err := c.Versions(ctx, a.ask)
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return err
+			}
+			if err != nil {
+				a.Error = explain.OneLine(err.Error())
+			}
+			a.Newest = newestFor(a.Locked, versions)
+		}
+		return nil
+	})
 }
 
 // compare sets the state, unless the bytes differ.
@@ -103,6 +151,9 @@ func (a *age) compare() {
 	a.Step = semantic.Raised(a.Locked, a.Newest)
 	switch {
 	case a.State == stateOther || a.Newest == "":
+	case a.Newest == a.Locked:
+		a.State = stateCurrent
+	case !semantic.Valid(a.Newest) || !semantic.Valid(a.Locked):
 	case semantic.Newer(a.Newest, a.Locked):
 		a.State = stateOutdated
 	default:
@@ -111,11 +162,14 @@ func (a *age) compare() {
 }
 
 func printAges(env *command.Env, ages []age, output string) error {
-	behind := 0
+	end := &command.Exit{}
 	for _, a := range ages {
-		if a.State == stateOutdated || a.State == stateOther {
-			behind++
+		if a.Error != "" {
+			end.Code, end.Err = exitUnknown, errors.Join(end.Err, fmt.Errorf("plugin %q: %s", a.Name, a.Error))
 		}
+	}
+	if slices.ContainsFunc(ages, func(a age) bool { return a.State == stateOutdated || a.State == stateOther }) {
+		end.Code = command.ExitFailed
 	}
 	if output != command.Table {
 		if err := env.Encode(output, map[string]any{"items": ages}); err != nil {
@@ -131,8 +185,8 @@ func printAges(env *command.Env, ages []age, output string) error {
 			return err
 		}
 	}
-	if behind > 0 {
-		return &command.Exit{Code: command.ExitFailed}
+	if end.Code == command.ExitOK {
+		return nil
 	}
-	return nil
+	return end
 }

@@ -101,8 +101,8 @@ func newPush(env *command.Env) *cobra.Command {
 			"An artifact of a module has the manifest inside the module. If the manifest is beside the\n" +
 			"module, push puts it inside, which changes the digest of the module.\n\n" +
 			"Push runs prober plugin check first, against the newest older version in the repository, and puts the\n" +
-			"report into the artifact. It starts a module in the sandbox, and no program. A module that prober cannot\n" +
-			"load is not pushed, even with --skip-check.\n\n" +
+			"report into the artifact. It starts a module in the sandbox, and neither programs nor commands of test cases.\n" +
+			"A module that prober cannot load is not pushed, even with --skip-check.\n\n" +
 			"A program is pushed for one platform, with the manifest beside it. If the registry has programs\n" +
 			"of the same version for other platforms, it is added to them, and the reference changes.\n\n" +
 			"A tag of another plugin, or of an image, is not replaced without --force.",
@@ -110,7 +110,7 @@ func newPush(env *command.Env) *cobra.Command {
 			"  prober plugin push arm64/prober-plugin-demo ghcr.io/me/demo:1.0.0 --platform linux/arm64",
 		Args: command.Arguments("FILE", "REF"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := packed(cmd.Context(), env, args[0], f.platform)
+			a, found, err := packed(cmd.Context(), env, args[0], f.platform)
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func newPush(env *command.Env) *cobra.Command {
 				if err := mayReplace(ctx, c, ref, a.Manifest.Name, force); err != nil {
 					return err
 				}
-				if a, err = checkedArtifact(ctx, env, c, ref, args[0], a, skip); err != nil {
+				if a, err = checkedArtifact(ctx, env, c, ref, found, a, skip); err != nil {
 					return err
 				}
 				if a, err = c.Join(ctx, ref, a); err != nil {
@@ -160,17 +160,23 @@ func mayReplace(ctx context.Context, c *oci.Client, ref plugin.Reference, name s
 	}
 }
 
-// packed returns the plugin in a file or project folder as an artifact, if hosts can load it. platform is the
-// platform of a program; "" means the host's.
-func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.Artifact, error) {
+// packed returns the plugin in a file or project folder as an artifact, if hosts can load it, and the plugin as it was
+// read. platform is the platform of a program; "" means the host's.
+func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.Artifact, plugin.Found, error) {
 	on, err := parsePlatform(platform)
 	if err != nil {
-		return nil, err
+		return nil, plugin.Found{}, err
 	}
 	f, err := readPlugin(name)
 	if err != nil {
-		return nil, err
+		return nil, f, err
 	}
+	a, err := packedFound(ctx, env, f, on, platform)
+	return a, f, err
+}
+
+// packedFound returns the plugin f as an artifact. on is the parsed platform.
+func packedFound(ctx context.Context, env *command.Env, f plugin.Found, on oci.Platform, platform string) (*oci.Artifact, error) {
 	if f.Manifest.Runtime == plugin.Nagios {
 		return nil, command.Usage("copy its plugin.yaml", "plugin %s is a command of this host, and cannot be pushed", f.Path)
 	}

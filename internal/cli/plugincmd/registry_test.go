@@ -105,13 +105,47 @@ func TestPluginPushKeepsTagOfOthers(t *testing.T) {
 		{[]string{"demo.wasm", "/me/demo:3"}, 0, "prober: pushed demo 1.0.0 with its signature as HOST/me/demo:3\n"},
 		{[]string{"newer.wasm", "/me/demo:3"}, 0, "prober: pushed demo 2.0.0 as HOST/me/demo:3\n"},
 		{[]string{"other.wasm", "/me/demo:3"}, 1, `prober: error: push: HOST/me/demo:3 is the plugin "demo", not "other"`},
-		{[]string{"other.wasm", "/me/demo:3", "--force", "--skip-check"}, 0, "prober: pushed other 1.0.0 as HOST/me/demo:3\n"},
-		{[]string{"demo.wasm", "/me/demo:2", "--force", "--skip-check"}, 0, "prober: pushed demo 1.0.0 with its signature as HOST/me/demo:2\n"},
+		{[]string{"other.wasm", "/me/demo:3", "--force"}, 0, "prober: pushed other 1.0.0 as HOST/me/demo:3\n"},
+		{[]string{"demo.wasm", "/me/demo:2", "--force"}, 0, "prober: pushed demo 1.0.0 with its signature as HOST/me/demo:2\n"},
 	} {
 		args := slices.Concat([]string{"plugin", "push", step.args[0], r.Host + step.args[1], "--plain-http"}, step.args[2:])
 		if code, _, stderr := clitest.Run(nil, args...); code != step.code || !strings.HasPrefix(strings.ReplaceAll(stderr, r.Host, "HOST"), step.stderr) {
 			t.Errorf("%v: exit code %d, %q, want %d, %q", step.args, code, stderr, step.code, step.stderr)
 		}
+	}
+}
+
+func TestPushWithCredentialsThatCannotRead(t *testing.T) {
+	demoFile(t)
+	r := registrytest.New(t)
+	r.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		reads := r.Method == http.MethodGet && (strings.Contains(r.URL.Path, "/manifests/") || strings.HasSuffix(r.URL.Path, "/tags/list"))
+		if reads {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		return reads
+	})
+	plugins(t, "push", "demo.wasm", r.Host+"/demo:1", "--plain-http")
+	r.Intercept(nil)
+	plugins(t, "pull", r.Host+"/demo:1", "--plain-http", "-o", "pulled.wasm")
+	if line, _ := inspected(t, "pulled.wasm"); line != "passed with prober dev, says its author" {
+		t.Errorf("its report: %q", line)
+	}
+}
+
+func TestPushOfFileThatChangesMeanwhile(t *testing.T) {
+	demoFile(t)
+	newer := clitest.Embed(t, clitest.ModuleCode(0), strings.Replace(clitest.Manifest, "1.0.0", "2.0.0", 1))
+	r := registrytest.New(t)
+	r.Intercept(func(http.ResponseWriter, *http.Request) bool {
+		if err := os.WriteFile("demo.wasm", []byte(newer), 0o600); err != nil {
+			t.Error(err)
+		}
+		return false
+	})
+	refused(t, 1, "demo.wasm: it changed while it was checked", "push", "demo.wasm", r.Host+"/demo:1", "--plain-http")
+	if all := r.Requests(); slices.ContainsFunc(all, func(request string) bool { return !strings.HasPrefix(request, "GET ") }) {
+		t.Errorf("something was sent: %q", all)
 	}
 }
 

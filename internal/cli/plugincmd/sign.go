@@ -63,8 +63,8 @@ func newSign(env *command.Env) *cobra.Command {
 			"beside it, unless the same manifest is inside the module. For a program it covers FILE.yaml, and\n" +
 			"for a Nagios check the plugin.yaml alone, which may have the digest of the command. Signatures by\n" +
 			"other keys are replaced, unless --add keeps them.\n\n" +
-			"Sign runs prober plugin check for a module first, without a comparison, in the sandbox. A module that\n" +
-			"prober cannot load is not signed, even with --skip-check.",
+			"Sign runs prober plugin check for a module first, without a comparison, in the sandbox. It starts no\n" +
+			"commands of test cases. A module that prober cannot load is not signed, even with --skip-check.",
 		Example: "  prober plugin sign demo/demo.wasm --key ops.key",
 		Args:    command.AtLeast("a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {

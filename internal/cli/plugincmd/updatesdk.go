@@ -62,11 +62,31 @@ func sumOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readSums returns the digests in sumsFile of the project in dir by path, as in [newProject.files]. It is
-// empty if there is no such file.
-func readSums(dir string) (map[string]string, error) {
-	path := filepath.Join(dir, sdkFolder, sumsFile)
-	text, err := regular.Read(path, maxSums)
+// openSDK opens the folder of the SDK in the project in dir. It is no link, so it is in the project.
+func openSDK(dir string) (*os.Root, error) {
+	path := filepath.Join(dir, sdkFolder)
+	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+		return nil, command.Usage("`prober plugin build` uses the SDK of this prober where a project has none", "%s has no folder %s", dir, sdkFolder)
+	}
+	project, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, command.Failed(err)
+	}
+	defer project.Close()
+	sdk, err := project.OpenRoot(sdkFolder)
+	if err != nil {
+		return nil, command.Failed(err)
+	}
+	return sdk, nil
+}
+
+// inSDK returns the name of a file in the folder of the SDK. path is slash-separated, and starts with sdkFolder.
+func inSDK(path string) string { return filepath.FromSlash(strings.TrimPrefix(path, sdkFolder+"/")) }
+
+// readSums returns the digests in sumsFile by path, as in [newProject.files]. It is empty if there is no such file.
+func readSums(sdk *os.Root) (map[string]string, error) {
+	path := filepath.Join(sdk.Name(), sumsFile)
+	text, err := regular.ReadIn(sdk, sumsFile, maxSums)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -95,11 +115,16 @@ func updateSDK(env *command.Env, dir string, force, dryRun bool) error {
 	if err != nil {
 		return err
 	}
-	known, err := readSums(dir)
+	sdk, err := openSDK(dir)
+	if err != nil {
+		return err
+	}
+	defer sdk.Close()
+	known, err := readSums(sdk)
 	if err != nil {
 		return command.Usage("", "%w", err)
 	}
-	changes, err := changesOf(dir, files, known)
+	changes, err := changesOf(sdk, files, known)
 	if err != nil {
 		return command.Failed(err)
 	}
@@ -112,7 +137,7 @@ func updateSDK(env *command.Env, dir string, force, dryRun bool) error {
 			Err: fmt.Errorf("%s: nothing was changed: modified files of the SDK: %s", dir, strings.Join(changes.modified, ", "))}
 	}
 	if !dryRun {
-		if err := changes.apply(dir, files); err != nil {
+		if err := changes.apply(sdk, files); err != nil {
 			return command.Failed(err)
 		}
 	}
@@ -133,9 +158,6 @@ func sdkFor(dir, version string) (map[string][]byte, error) {
 	manifest, _, err := readProject(dir)
 	if err != nil {
 		return nil, err
-	}
-	if !exists(filepath.Join(dir, sdkFolder)) {
-		return nil, command.Usage("`prober plugin build` uses the SDK of this prober where a project has none", "%s has no folder %s", dir, sdkFolder)
 	}
 	lang, err := languageOf(dir)
 	if err != nil {
@@ -161,9 +183,9 @@ type sdkChanges struct {
 	modified []string // paths among these whose files prober did not write
 }
 
-// changesOf compares the project in dir with the files of an SDK. known has the digests of the files that
+// changesOf compares the SDK of a project with the files of another one. known has the digests of the files that
 // prober wrote.
-func changesOf(dir string, files map[string][]byte, known map[string]string) (c sdkChanges, err error) {
+func changesOf(sdk *os.Root, files map[string][]byte, known map[string]string) (c sdkChanges, err error) {
 	paths := slices.Collect(maps.Keys(files))
 	for path := range known {
 		if files[path] == nil {
@@ -172,7 +194,7 @@ func changesOf(dir string, files map[string][]byte, known map[string]string) (c 
 	}
 	slices.Sort(paths)
 	for _, path := range paths {
-		now, err := regular.Read(filepath.Join(dir, filepath.FromSlash(path)), maxSource)
+		now, err := regular.ReadIn(sdk, inSDK(path), maxSource)
 		there := !errors.Is(err, fs.ErrNotExist)
 		if err != nil && there {
 			return c, err
@@ -195,21 +217,28 @@ func changesOf(dir string, files map[string][]byte, known map[string]string) (c 
 	return c, nil
 }
 
-// apply writes and removes files of the project in dir.
-func (c sdkChanges) apply(dir string, files map[string][]byte) error {
+// apply writes and removes files of the SDK. It writes sumsFile last: until then, files that it changed are as in files,
+// and the others as in sumsFile, so that another run can complete an interrupted one.
+func (c sdkChanges) apply(sdk *os.Root, files map[string][]byte) error {
 	for _, path := range c.remove {
-		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(path))); err != nil {
+		if err := sdk.Remove(inSDK(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
+	const sums = sdkFolder + "/" + sumsFile
 	for _, path := range c.write {
-		file := filepath.Join(dir, filepath.FromSlash(path))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		if path == sums {
+			continue
+		}
+		if err := sdk.MkdirAll(filepath.Dir(inSDK(path)), 0o755); err != nil {
 			return err
 		}
-		if err := regular.ReplaceBytes(file, 0o644, files[path]); err != nil {
+		if err := regular.ReplaceBytesIn(sdk, inSDK(path), 0o644, files[path]); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !slices.Contains(c.write, sums) {
+		return nil
+	}
+	return regular.ReplaceBytesIn(sdk, sumsFile, 0o644, files[sums])
 }

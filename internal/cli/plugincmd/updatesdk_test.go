@@ -2,6 +2,7 @@ package plugincmd_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -89,5 +90,58 @@ func TestUpdateSDKRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "main.c")); err != nil {
 		t.Error(err)
+	}
+}
+
+// olderSDK makes a project in dir whose SDK has another src/kv.rs, which SHA256SUMS lists, and returns SHA256SUMS.
+func olderSDK(t *testing.T, dir string) (sums string) {
+	t.Helper()
+	run(t, "made ", "new", dir, "--lang", "rust")
+	kv, err := os.ReadFile(filepath.Join(dir, "prober-sdk/src/kv.rs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "prober-sdk/SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums = strings.Replace(string(text), fmt.Sprintf("%x", sha256.Sum256(kv)), fmt.Sprintf("%x", sha256.Sum256([]byte("// older"))), 1)
+	clitest.WriteTree(t, dir, map[string]string{"prober-sdk/SHA256SUMS": sums, "prober-sdk/src/kv.rs": "// older"})
+	return sums
+}
+
+// An interrupted run can be repeated, since SHA256SUMS is written at the end.
+func TestUpdateSDKAfterFailure(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "demo")
+	sums := olderSDK(t, dir)
+	src := filepath.Join(dir, "prober-sdk/src")
+	if err := errors.Join(os.Rename(src, src+".away"), os.Symlink("nowhere", src)); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, 1, "src", "update-sdk", dir)
+	checkFile(t, filepath.Join(dir, "prober-sdk/SHA256SUMS"), []byte(sums))
+	if err := errors.Join(os.Remove(src), os.Rename(src+".away", src)); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "updated prober-sdk/SHA256SUMS\nupdated prober-sdk/src/kv.rs\n", "update-sdk", dir)
+	run(t, "the SDK in "+dir+" is that of prober ", "update-sdk", dir)
+}
+
+func TestUpdateSDKFollowsNoLinks(t *testing.T) {
+	for _, link := range []string{"prober-sdk", "prober-sdk/src"} {
+		t.Run(link, func(t *testing.T) {
+			root := t.TempDir()
+			dir, away := filepath.Join(root, "demo"), filepath.Join(root, "away")
+			olderSDK(t, dir)
+			if err := errors.Join(os.Rename(filepath.Join(dir, link), away), os.Symlink(away, filepath.Join(dir, link))); err != nil {
+				t.Fatal(err)
+			}
+			code, stdout, stderr := clitest.Run(nil, "plugin", "update-sdk", "--force", dir)
+			if code == 0 || stdout != "" {
+				t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+			}
+			kv := filepath.Join(away, strings.TrimPrefix("prober-sdk/src/kv.rs", link))
+			checkFile(t, kv, []byte("// older"))
+		})
 	}
 }
