@@ -31,6 +31,7 @@ import (
 type guestRun struct {
 	run
 	module []byte
+	text   []byte       // of a manifest beside the module; nil if it is inside
 	limit  *clock.Limit // of each call
 	passed *passed      // checks that passed before
 	warmUp bool         // call each guest once before its first case

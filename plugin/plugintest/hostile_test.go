@@ -172,6 +172,34 @@ func TestPassedChecksAreKept(t *testing.T) {
 	}
 }
 
+// A manifest beside the module is part of the plugin.
+func TestPassedChecksDependOnManifestBesideModule(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	manifest := func(more string) {
+		text := "apiVersion: prober.dev/v1\nkind: Plugin\nname: small\nversion: 1.0.0\n" + more
+		if err := os.WriteFile(filepath.Join(folder, "plugin.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	module := filepath.Join(folder, "small.wasm")
+	if err := os.WriteFile(module, []byte(counting), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := plugintest.Config{Plugin: module, Run: regexp.MustCompile("agree"), PassedDir: filepath.Join(t.TempDir(), "passed")}
+	f := load(t, "\n- {name: x, want: {result: success}}\n")
+	for _, c := range []struct{ name, more, want string }{
+		{"first run", "", ""},
+		{"nothing changes", "", "unchanged"},
+		{"the manifest changes", "config: {schema: {properties: {a: {type: string}}}}\n", ""},
+	} {
+		manifest(c.more)
+		if r := run(t, f, cfg).Results[0]; !r.OK() || r.Note != c.want {
+			t.Errorf("%s: noted %q, want %q; %q", c.name, r.Note, c.want, r.Failures)
+		}
+	}
+}
+
 // Fuzz finds a fault, and its file reproduces it.
 func TestFuzzFindsFault(t *testing.T) {
 	t.Parallel()
