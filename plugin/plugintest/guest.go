@@ -132,8 +132,8 @@ type sandbox struct {
 	commands bool // peers may be processes
 }
 
-// sandboxKey returns a key that cases share if one sandbox serves them. A clock never goes back, so
-// a case with a time of its own has a sandbox of its own, as has one with a seed: see loadSeeded.
+// sandboxKey returns a key that cases share if one sandbox serves them. A guest may keep times, so a case with a
+// time of its own has a sandbox of its own, as has one with a seed: see loadSeeded.
 func sandboxKey(c *Case) string {
 	if c.Seed == nil && c.Time.IsZero() {
 		return fmt.Sprint(c.Grants)

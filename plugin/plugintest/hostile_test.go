@@ -70,6 +70,8 @@ func TestHostilePeersFindFaults(t *testing.T) {
 	for _, c := range []struct{ check, want string }{
 		{"good line", ""},
 		{"good frame", ""},
+		{"good clock", ""},
+		{"good clock at a time", ""},
 		{"good status", ""},
 		{"trusts length", "do not allocate a size that the peer claims"},
 		{"trusts count", "without an end"},
