@@ -174,6 +174,30 @@ func TestPassedChecksAreKept(t *testing.T) {
 	}
 }
 
+// A check that ended before its last variant runs again.
+func TestPassedChecksAreComplete(t *testing.T) {
+	t.Parallel()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
+	cfg := plugintest.Config{Plugin: hostileGuest(t), Run: regexp.MustCompile(hostileRun), PassedDir: filepath.Join(t.TempDir(), "passed")}
+	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "good line")
+	for _, c := range []struct {
+		patience time.Duration
+		want     string // the note without its numbers
+	}{
+		{time.Nanosecond, "N of N variants of N case"},
+		{time.Minute, "N variants of N case"},
+		{time.Minute, "N variants of N case; N unchanged"},
+	} {
+		cfg.Patience = c.patience
+		r := run(t, f, cfg).Results[0]
+		if got := regexp.MustCompile("[0-9,]+").ReplaceAllString(r.Note, "N"); !r.OK() || got != c.want {
+			t.Errorf("for %v: noted %q, want %q; %q", c.patience, r.Note, c.want, r.Failures)
+		}
+	}
+}
+
 // A manifest beside the module is part of the plugin.
 func TestPassedChecksDependOnManifestBesideModule(t *testing.T) {
 	t.Parallel()
