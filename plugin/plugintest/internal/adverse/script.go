@@ -324,11 +324,12 @@ func (s *script) addReplacements(add func(Variant)) {
 	}
 }
 
-// begins reports whether two answers begin alike, so that one may be taken for the other.
+// begins reports whether two answers begin alike, so that one may be taken for the other. own is nil if it is
+// unknown.
 func begins(other, own []byte) bool {
 	const enough = 3
 	n := min(len(own), enough)
-	return bytes.HasPrefix(other, own[:n])
+	return n > 0 && bytes.HasPrefix(other, own[:n])
 }
 
 // addRewrites adds variants with other values in the data.
