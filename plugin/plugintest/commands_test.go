@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -136,6 +137,39 @@ func TestCommandsPlayPeersOfProcesses(t *testing.T) {
 	cfg.Commands = false
 	if r := run(t, f, cfg).Results[0]; r.LeftOut != "a peer is a process, and this run starts no commands" {
 		t.Errorf("without Commands: left out: %q", r.LeftOut)
+	}
+}
+
+// A case with a command is compared with no other run of it, and is in no check that needs virtual time.
+func TestCommandsStayOutOfComparisons(t *testing.T) {
+	t.Parallel()
+	const talk = "timeout: 1m, request: {target: {host: a, port: 1}, config: {do: talk}}"
+	f := load(t, `
+- {name: command, `+talk+`, want: {result: success, message: "got hello\n"}, host: {net: [{dial: "tcp://a:1", peer: {command: `+command("answer")+`}}]}}
+- {name: script, `+talk+`, want: {result: success, message: scripted}, host: {net: [{dial: "tcp://a:1", script: [{recv: any}, {send: {text: scripted}}, {close: {}}]}]}}
+`)
+	for _, c := range []struct {
+		name    string
+		cfg     plugintest.Config
+		leftOut string // of the case with a command
+	}{
+		{"checks", plugintest.Config{Commands: true, Run: regexp.MustCompile("agree|manifest|growth")}, ""},
+		{"checks without commands", plugintest.Config{Run: regexp.MustCompile("command|agree|manifest|growth")}, "a peer is a process, and this run starts no commands"},
+		{"variants", plugintest.Config{Commands: true, Matrix: true, CasesOnly: true}, ""},
+		{"variants without commands", plugintest.Config{Matrix: true, CasesOnly: true}, "a peer is a process, and this run starts no commands"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.cfg.Patience = time.Millisecond
+			report := run(t, f, c.cfg)
+			if len(report.Results) < 3 {
+				t.Fatalf("%d results", len(report.Results))
+			}
+			for _, r := range report.Results {
+				if !r.OK() || r.Name == "command" && r.LeftOut != c.leftOut {
+					t.Errorf("%s, %s: left out %q, %q\n%s", r.Name, r.Variant, r.LeftOut, r.Failures, r.Diff)
+				}
+			}
+		})
 	}
 }
 

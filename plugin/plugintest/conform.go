@@ -55,7 +55,7 @@ func (g *guestRun) conformance(ctx context.Context) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.passed = openPassed(&g.cfg, g.file, g.module)
+	g.passed = openPassed(&g.cfg, g.file, g.module, g.text)
 	request := digest(g.typical().ConfigJSON(), g.typical().Target, g.typical().PodIP, g.grants())
 	var results []Result
 	for _, check := range []check{
@@ -197,12 +197,12 @@ func (g *guestRun) blackHoles(ctx context.Context) (failures []string, err error
 	return failures, nil
 }
 
-// isolations compares the answers of the cases in the isolations reset and fresh.
+// isolations compares the answers of the cases without commands in the isolations reset and fresh.
 func (g *guestRun) isolations(ctx context.Context) (failures []string, err error) {
 	var all []Result
 	for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
 		only := *g
-		only.cfg.Run, only.warmUp = nil, true
+		only.cfg.Run, only.cfg.Commands, only.warmUp = nil, false, true
 		results, err := only.cases(ctx, g.plain(isolation))
 		if err != nil {
 			return nil, err
@@ -260,8 +260,8 @@ func (g *guestRun) leastPrivilege(ctx context.Context) (failures []string, err e
 	defer all.close()
 	for i := range g.file.Cases {
 		c := &g.file.Cases[i]
-		if len(c.Want.Denied) > 0 {
-			continue // the case expects the denial
+		if len(c.Want.Denied) > 0 || c.HasCommands() {
+			continue // the case expects the denial, or needs a command that this check does not start
 		}
 		denied := own.attempt(ctx, c, i).Denied
 		if len(denied) > 0 && !slices.Equal(denied, all.attempt(ctx, c, i).Denied) {
@@ -271,9 +271,9 @@ func (g *guestRun) leastPrivilege(ctx context.Context) (failures []string, err e
 	return failures, nil
 }
 
-// successful returns the index of the first case that wants success; -1 for none.
+// successful returns the index of the first case without commands that wants success; -1 for none.
 func (g *guestRun) successful() int {
-	return slices.IndexFunc(g.file.Cases, func(c Case) bool { return c.Want.Result == "success" })
+	return slices.IndexFunc(g.file.Cases, func(c Case) bool { return c.Want.Result == "success" && !c.HasCommands() })
 }
 
 // growing returns the fingerprint of the case of the check for growth.

@@ -31,6 +31,7 @@ import (
 type guestRun struct {
 	run
 	module []byte
+	text   []byte       // of a manifest beside the module; nil if it is inside
 	limit  *clock.Limit // of each call
 	passed *passed      // checks that passed before
 	warmUp bool         // call each guest once before its first case
@@ -131,8 +132,8 @@ type sandbox struct {
 	commands bool // peers may be processes
 }
 
-// sandboxKey returns a key that cases share if one sandbox serves them. A clock never goes back, so
-// a case with a time of its own has a sandbox of its own, as has one with a seed: see loadSeeded.
+// sandboxKey returns a key that cases share if one sandbox serves them. A guest may keep times, so a case with a
+// time of its own has a sandbox of its own, as has one with a seed: see loadSeeded.
 func sandboxKey(c *Case) string {
 	if c.Seed == nil && c.Time.IsZero() {
 		return fmt.Sprint(c.Grants)

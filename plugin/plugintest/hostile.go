@@ -62,12 +62,12 @@ func (h *hunter) vary(ctx context.Context, index int, until time.Time) error {
 		return err
 	}
 	variants, found := s.plan.First(maxVariants), len(h.found)
-	ran, err := s.hunt(ctx, variants, until)
+	ran, complete, err := s.hunt(ctx, variants, until)
 	if err != nil || len(variants) == 0 {
 		return err
 	}
 	h.count(ran, len(s.plan.Variants))
-	if len(h.found) == found && !s.broken {
+	if len(h.found) == found && !s.broken && complete {
 		h.passed.add(inputs, fmt.Sprint(ran, len(s.plan.Variants)))
 	}
 	return nil

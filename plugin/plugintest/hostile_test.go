@@ -70,6 +70,8 @@ func TestHostilePeersFindFaults(t *testing.T) {
 	for _, c := range []struct{ check, want string }{
 		{"good line", ""},
 		{"good frame", ""},
+		{"good clock", ""},
+		{"good clock at a time", ""},
 		{"good status", ""},
 		{"trusts length", "do not allocate a size that the peer claims"},
 		{"trusts count", "without an end"},
@@ -169,6 +171,58 @@ func TestPassedChecksAreKept(t *testing.T) {
 	cfg.Again = true
 	if got := notes(changed); got != ", variants" {
 		t.Errorf("with Again: got %q", got)
+	}
+}
+
+// A check that ended before its last variant runs again.
+func TestPassedChecksAreComplete(t *testing.T) {
+	t.Parallel()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
+	cfg := plugintest.Config{Plugin: hostileGuest(t), Run: regexp.MustCompile(hostileRun), PassedDir: filepath.Join(t.TempDir(), "passed")}
+	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "good line")
+	for _, c := range []struct {
+		patience time.Duration
+		want     string // the note without its numbers
+	}{
+		{time.Nanosecond, "N of N variants of N case"},
+		{time.Minute, "N variants of N case"},
+		{time.Minute, "N variants of N case; N unchanged"},
+	} {
+		cfg.Patience = c.patience
+		r := run(t, f, cfg).Results[0]
+		if got := regexp.MustCompile("[0-9,]+").ReplaceAllString(r.Note, "N"); !r.OK() || got != c.want {
+			t.Errorf("for %v: noted %q, want %q; %q", c.patience, r.Note, c.want, r.Failures)
+		}
+	}
+}
+
+// A manifest beside the module is part of the plugin.
+func TestPassedChecksDependOnManifestBesideModule(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	manifest := func(more string) {
+		text := "apiVersion: prober.dev/v1\nkind: Plugin\nname: small\nversion: 1.0.0\n" + more
+		if err := os.WriteFile(filepath.Join(folder, "plugin.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	module := filepath.Join(folder, "small.wasm")
+	if err := os.WriteFile(module, []byte(counting), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := plugintest.Config{Plugin: module, Run: regexp.MustCompile("agree"), PassedDir: filepath.Join(t.TempDir(), "passed")}
+	f := load(t, "\n- {name: x, want: {result: success}}\n")
+	for _, c := range []struct{ name, more, want string }{
+		{"first run", "", ""},
+		{"nothing changes", "", "unchanged"},
+		{"the manifest changes", "config: {schema: {properties: {a: {type: string}}}}\n", ""},
+	} {
+		manifest(c.more)
+		if r := run(t, f, cfg).Results[0]; !r.OK() || r.Note != c.want {
+			t.Errorf("%s: noted %q, want %q; %q", c.name, r.Note, c.want, r.Failures)
+		}
 	}
 }
 

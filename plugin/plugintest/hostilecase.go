@@ -99,27 +99,28 @@ func textSize(n *yamlpos.Node) uint64 {
 	return size
 }
 
-// hunt runs variants until a time, but at least [minVariants]. It returns their number.
-func (s *subject) hunt(ctx context.Context, variants []adverse.Variant, until time.Time) (ran int, err error) {
+// hunt runs variants until a time, but at least [minVariants]. It returns their number, and whether it has
+// reached the last one.
+func (s *subject) hunt(ctx context.Context, variants []adverse.Variant, until time.Time) (ran int, complete bool, err error) {
 	if len(variants) == 0 {
-		return 0, nil
+		return 0, true, nil
 	}
 	if err := s.findNeeds(ctx); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	for i := range variants {
 		if i >= minVariants && time.Now().After(until) || s.endless {
-			break
+			return ran, false, nil
 		}
 		ok, _, err := s.check(ctx, &variants[i], s.index<<32+variants[i].Order)
 		if err != nil {
-			return ran, err
+			return ran, false, err
 		}
 		if ok {
 			ran++
 		}
 	}
-	return ran, nil
+	return ran, true, nil
 }
 
 // findNeeds finds out how much of each stream the case needs for its success. The case needs the points up to

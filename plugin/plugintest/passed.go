@@ -24,7 +24,7 @@ const maxPassedAge = 30 * 24 * time.Hour
 // passed has the checks of a test file that passed with the same plugin, cases and program.
 type passed struct {
 	path   string // "" if nothing is kept
-	plugin string // digest of the plugin, the program and the settings
+	plugin string // digest of the plugin, its manifest, the program and the settings
 	before map[string]string
 	now    map[string]string // notes of the checks that passed, by the digest of their inputs
 }
@@ -37,15 +37,16 @@ type passedDoc struct {
 
 const maxPassedFile = 4 << 20 // bytes
 
-// openPassed reads the checks that passed before. A file that cannot be read has none.
-func openPassed(cfg *Config, f *File, module []byte) *passed {
+// openPassed reads the checks that passed before with a module and the text of the manifest beside it. A file
+// that cannot be read has none.
+func openPassed(cfg *Config, f *File, module, manifest []byte) *passed {
 	p := &passed{now: make(map[string]string)}
 	path, err := filepath.Abs(f.Path)
 	if cfg.PassedDir == "" || err != nil {
 		return p
 	}
 	p.path = filepath.Join(cfg.PassedDir, digest(path)+".json")
-	p.plugin = digest(module, cfg.Version, program(), cfg.Interpreter, cfg.Checks, cfg.Strict)
+	p.plugin = digest(module, manifest, cfg.Version, program(), cfg.Interpreter, cfg.Checks, cfg.Strict)
 	data, err := statefile.Read(p.path, maxPassedFile)
 	var doc passedDoc
 	if err == nil && json.Unmarshal(data, &doc) == nil && doc.Plugin == p.plugin && !cfg.Again {

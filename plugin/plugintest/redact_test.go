@@ -1,6 +1,7 @@
 package plugintest_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -65,6 +66,26 @@ func TestRecordRedactsSecretsOfPeers(t *testing.T) {
 	contents(t, path, "my [redacted]")
 	if text, _ := os.ReadFile(path); strings.Contains(string(text), "hunter2") || strings.Contains(string(text), base64.StdEncoding.EncodeToString([]byte("hunter2"))) {
 		t.Errorf("a secret:\n%s", text)
+	}
+}
+
+// A secret whose replacement has another length moves the nonces of a message.
+func TestRecordRedactsSecretsAroundNonces(t *testing.T) {
+	t.Parallel()
+	target := serve(t, func(c net.Conn) {
+		nonce, _ := bufio.NewReader(c).ReadString('\n')
+		fmt.Fprintf(c, "hunter2 hunter2 %s hunter2 %[1]s!\n", strings.TrimSpace(nonce))
+	})
+	for hidden, want := range map[string]string{
+		"[redacted]": `"[redacted] [redacted] ${nonce1} [redacted] ${nonce1}!\n"`,
+		"-":          `"- - ${nonce1} - ${nonce1}!\n"`,
+	} {
+		redact := func(text string) string { return strings.ReplaceAll(text, "hunter2", hidden) }
+		path, out := record(t, attempt{target: target, redact: redact, config: `{"do":"nonce"}`})
+		if !strings.Contains(out.Output, "hunter2") {
+			t.Fatalf("got %+v", out)
+		}
+		contents(t, path, want)
 	}
 }
 

@@ -116,6 +116,7 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
 	g := newGuestRun(cfg, found.Module, found.Manifest, f)
+	g.text = found.Text
 	report := newReport(f, found.Manifest)
 	if cfg.Cover {
 		g.coverage = new(wasm.Coverage)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -38,6 +39,12 @@ cases:
 
 // plans returns an editor of the cases above, and their items and plans.
 func plans(t *testing.T) (*testfile.Editor, []*yamlpos.Node, []*adverse.Plan) {
+	t.Helper()
+	return plansOf(t, cases)
+}
+
+// plansOf returns the same for a text.
+func plansOf(t *testing.T, cases string) (*testfile.Editor, []*yamlpos.Node, []*adverse.Plan) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x_test.yaml")
 	if err := os.WriteFile(path, []byte(cases), 0o600); err != nil {
@@ -72,6 +79,24 @@ func edited(t *testing.T, e *testfile.Editor, item *yamlpos.Node, what string, e
 		t.Errorf("%s: %v", what, err)
 	}
 	return item
+}
+
+// Computed data begins like no other answer.
+func TestComputedAnswerIsReplaced(t *testing.T) {
+	t.Parallel()
+	const file = "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./x.wasm\ncases:\n" +
+		"- {name: a, want: {result: success}, host: {net: [{dial: 'tcp://a:1', script: [{recv: {length: 2, as: id}}, {send: {text: '${id}'}}]}]}}\n"
+	e, items, all := plansOf(t, file)
+	count := 0
+	for _, v := range all[0].Variants {
+		if strings.HasSuffix(v.What, "in place of step 2") {
+			edited(t, e, items[0], v.What, v.Edit)
+			count++
+		}
+	}
+	if count == 0 {
+		t.Error("no variant sends another answer")
+	}
 }
 
 func TestVariantsAreValidCases(t *testing.T) {

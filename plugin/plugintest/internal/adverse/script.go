@@ -160,18 +160,23 @@ func (s *script) edited(edit func(i int, one step) *yamlpos.Node) Edit {
 	})
 }
 
-// slowly returns an edit after which the peer sends byte by byte.
+// slowly returns an edit after which the peer sends byte by byte, as far as the limit of a connection allows.
 func (s *script) slowly() Edit {
-	return s.edited(func(_ int, one step) *yamlpos.Node {
-		node := testfile.Clone(one.node)
-		if one.sends && !one.slowly && len(one.data) <= maxSlow {
-			testfile.SetField(yamlpos.Field(node, "send"), "every", scalar(interval))
+	return s.with(func() (steps []*yamlpos.Node) {
+		left := maxSlow
+		for _, one := range s.steps {
+			node := testfile.Clone(one.node)
+			if one.sends && !one.slowly && len(one.data) <= left {
+				testfile.SetField(yamlpos.Field(node, "send"), "every", scalar(interval))
+				left -= len(one.data)
+			}
+			steps = append(steps, node)
 		}
-		return node
+		return ended(steps, s.end)
 	})
 }
 
-// maxSlow is the size of the largest data that is sent byte by byte: each byte is a read of the guest.
+// maxSlow is the largest size of data that is sent byte by byte: each byte is a read of the guest.
 const maxSlow = 16 << 10
 
 // Intervals that are short in comparison with every timeout.
@@ -319,11 +324,12 @@ func (s *script) addReplacements(add func(Variant)) {
 	}
 }
 
-// begins reports whether two answers begin alike, so that one may be taken for the other.
+// begins reports whether two answers begin alike, so that one may be taken for the other. own is nil if it is
+// unknown.
 func begins(other, own []byte) bool {
 	const enough = 3
 	n := min(len(own), enough)
-	return bytes.HasPrefix(other, own[:n])
+	return n > 0 && bytes.HasPrefix(other, own[:n])
 }
 
 // addRewrites adds variants with other values in the data.

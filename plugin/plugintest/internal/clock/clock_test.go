@@ -122,10 +122,25 @@ func TestVirtualStartAtDropsEvents(t *testing.T) {
 	v := clock.NewVirtual(clock.NewLimit(time.Minute))
 	v.At(clock.Epoch.Add(time.Second), func() { t.Error("the event is called") })
 	v.StartAt(clock.Epoch.Add(time.Hour))
-	v.StartAt(clock.Epoch)
 	v.Wait(t.Context(), nil, time.Second)
 	if got := v.Now().Sub(clock.Epoch); got != time.Hour+time.Second {
-		t.Errorf("it is %v later, want no step back", got)
+		t.Errorf("it is %v later", got)
+	}
+}
+
+func TestVirtualStartAtGoesBackWithoutTimeouts(t *testing.T) {
+	v := clock.NewVirtual(clock.NewLimit(time.Minute))
+	start := clock.Epoch.Add(time.Hour)
+	v.StartAt(start)
+	_, cancel := v.WithTimeout(t.Context(), time.Hour)
+	v.StartAt(clock.Epoch)
+	if got := v.Now(); !got.Equal(start) {
+		t.Errorf("with an open timeout: got %v, want no step back", got)
+	}
+	cancel()
+	v.StartAt(clock.Epoch)
+	if got := v.Now(); !got.Equal(clock.Epoch) {
+		t.Errorf("without a timeout: got %v, want %v", got, clock.Epoch)
 	}
 }
 

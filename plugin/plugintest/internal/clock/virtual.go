@@ -67,11 +67,16 @@ func (c *Virtual) Now() time.Time {
 	return c.now
 }
 
-// StartAt drops all events and moves the clock to t, never back.
+// StartAt drops all events and moves the clock to t. It moves the clock back only if no context of WithTimeout
+// is open.
 func (c *Virtual) StartAt(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events = nil
+	if len(c.timeouts) == 0 {
+		c.now = t
+		return
+	}
 	c.moveLocked(t)
 }
 

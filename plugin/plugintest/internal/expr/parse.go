@@ -16,6 +16,7 @@ const (
 	maxExpressions = 256     // of a template
 	maxExpression  = 4 << 10 // characters of an expression
 	maxDepth       = 32      // of nested calls
+	maxFolded      = 4 << 10 // bytes of the result of a call that is computed at load
 )
 
 // kind is the kind of a node.
@@ -320,7 +321,7 @@ func (p *parser) named() (*node, error) {
 	return n, nil
 }
 
-// callOf reads the arguments of a call. A call with constant arguments is a constant.
+// callOf reads the arguments of a call. A call with constant arguments is a constant, unless its result is large.
 func (p *parser) callOf(start int, name string) (*node, error) {
 	f := functions()[name]
 	if f == nil {
@@ -347,7 +348,10 @@ func (p *parser) callOf(start int, name string) (*node, error) {
 	if inner, ok := errors.AsType[*failure](err); ok {
 		return nil, placed(p.source, inner.offset, inner.err)
 	}
-	return literalOf(start, v), err
+	if err != nil || len(v.Bytes) > maxFolded {
+		return n, err
+	}
+	return literalOf(start, v), nil
 }
 
 // checkArgs compares the arguments of a call with the parameters of its function.

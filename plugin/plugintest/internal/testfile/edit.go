@@ -67,13 +67,15 @@ func (e *Editor) Item(index int) (*yamlpos.Node, error) {
 	return item, r.Err()
 }
 
-// inherit adds the value of key in session to item, without the fields that item has already.
+// inherit adds the value of key in session to item, without the fields that item has already. A config and labels
+// are one value each, as in a run of the case.
 func inherit(item, session *yamlpos.Node, key string) {
 	value, own := yamlpos.Field(session, key), yamlpos.Field(item, key)
 	switch {
 	case value == nil:
 	case own == nil:
 		SetField(item, key, Clone(value))
+	case key == "config" || key == "labels":
 	case own.Kind == yamlpos.Mapping && value.Kind == yamlpos.Mapping:
 		for i := 0; i+1 < len(value.Content); i += 2 {
 			inherit(own, value, value.Content[i].Value)

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	crypto "crypto/rand"
 	"fmt"
 	"io"
 	"math/rand"
@@ -41,6 +42,12 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return sdk.Successf("slept until %v", time.Now().UTC().Format(time.RFC3339)), nil
 	case "random":
 		return sdk.Successf("%d", rand.Int63()), nil
+	case "nonce":
+		nonce := make([]byte, 16)
+		if _, err := io.ReadFull(crypto.Reader, nonce); err != nil {
+			return probe.Outcome{}, err
+		}
+		return talk(ctx, r, fmt.Sprintf("%x\n", nonce))
 	case "spin":
 		for {
 		}

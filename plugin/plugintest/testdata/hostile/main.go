@@ -12,6 +12,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/sdk"
@@ -24,6 +25,7 @@ func init() { sdk.Register(sdk.Func(check)) }
 var checks = map[string]func(net.Conn) (probe.Outcome, error){
 	"good line":       goodLine,
 	"good frame":      goodFrame,
+	"good clock":      goodClock,
 	"trusts length":   trustsLength,
 	"trusts count":    trustsCount,
 	"ignores EOF":     ignoresEOF,
@@ -79,6 +81,14 @@ func goodLine(conn net.Conn) (probe.Outcome, error) {
 		return sdk.Failuref("unexpected number %.40q", words[1]), nil
 	}
 	return sdk.Successf("%d jobs", jobs), nil
+}
+
+// goodClock accepts an answer in the first minute of a day.
+func goodClock(conn net.Conn) (probe.Outcome, error) {
+	if now := time.Now().UTC(); now.Hour() > 0 || now.Minute() > 0 {
+		return sdk.Failuref("it is %v", now), nil
+	}
+	return goodLine(conn)
 }
 
 func goodFrame(conn net.Conn) (probe.Outcome, error) {

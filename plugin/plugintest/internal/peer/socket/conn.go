@@ -32,6 +32,8 @@ type conn struct {
 	secured bool                  // whether the handshake has been made
 	busy    time.Time             // when the server has finished sending
 	values  map[string]expr.Value // captured and computed by steps
+	size    int                   // of values, and of the data that steps send; in bytes
+	slow    int                   // bytes sent at intervals
 }
 
 var (
@@ -103,6 +105,10 @@ func (c *conn) start() {
 // runLocked carries out the script, up to the first step that needs more data.
 func (c *conn) runLocked() {
 	for c.step < len(c.server.Script) {
+		if c.net.Over() { // expressions may take long
+			c.step = len(c.server.Script)
+			return
+		}
 		s := &c.server.Script[c.step]
 		if s.Recv != nil && !c.receiveLocked(s) || s.Handshake && !c.secured {
 			return
@@ -138,6 +144,20 @@ func (c *conn) failLocked(line int, err error) {
 // envLocked returns the values for expressions.
 func (c *conn) envLocked() *expr.Env { return &expr.Env{Values: c.values, Now: c.fromLocked()} }
 
+// Limits of the bytes of one connection.
+const (
+	maxSize = 32 << 20 // of values, and of the data that steps send
+	maxSlow = 64 << 10 // sent at intervals
+)
+
+// growLocked counts bytes of a value, or of data to send.
+func (c *conn) growLocked(n int) error {
+	if c.size += n; c.size > maxSize {
+		return fmt.Errorf("the values and the data of one connection have more than %d bytes", maxSize)
+	}
+	return nil
+}
+
 // maxWaiting is the limit of the bytes that a step which receives may wait for.
 const maxWaiting = 16 << 20
 
@@ -160,6 +180,10 @@ func (c *conn) receiveLocked(s *Step) bool {
 	c.out = c.out[got.size:]
 	for name, data := range got.values {
 		c.values[name] = expr.Value{Bytes: data}
+		if err := c.growLocked(len(data)); err != nil {
+			c.failLocked(s.Line, err)
+			return false
+		}
 	}
 	return true
 }
@@ -168,6 +192,9 @@ func (c *conn) receiveLocked(s *Step) bool {
 func (c *conn) computeLocked(s *Step) error {
 	for i := range s.Let {
 		v, err := s.Let[i].compute(c.envLocked())
+		if err == nil {
+			err = c.growLocked(len(v.Bytes))
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Let[i].Name, err)
 		}
@@ -179,11 +206,18 @@ func (c *conn) computeLocked(s *Step) error {
 // sendSlowlyLocked sends byte by byte if the step has an interval.
 func (c *conn) sendSlowlyLocked(s *Send) error {
 	data, err := s.Data.bytes(c.envLocked())
-	if err != nil || s.Every == 0 {
-		if err == nil {
-			c.sendLocked(data, nil)
-		}
+	if err == nil {
+		err = c.growLocked(len(data))
+	}
+	if err != nil {
 		return err
+	}
+	if s.Every == 0 {
+		c.sendLocked(data, nil)
+		return nil
+	}
+	if c.slow += len(data); c.slow > maxSlow {
+		return fmt.Errorf("every: one connection sends more than %d bytes byte by byte", maxSlow)
 	}
 	for i := range data {
 		c.busy = c.fromLocked().Add(s.Every)

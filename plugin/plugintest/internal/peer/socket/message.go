@@ -68,11 +68,23 @@ func messageFields(r *field.Reader, s *expr.Scope, to **Message) yamlpos.Fields 
 	return yamlpos.Fields{"text": decodeMessage(r, s, to, expr.Text), "hex": decodeMessage(r, s, to, expr.Hex)}
 }
 
-// redact replaces secrets by bytes of the same length.
+// redact replaces secrets, which may change the length of the data. Captured parts stay as they are: a session
+// writes them as names.
 func (m *Message) redact(text func(string) string) {
-	if m != nil {
-		m.data = httpmatch.RedactBytes(m.data, text)
+	if m == nil {
+		return
 	}
+	var data []byte
+	at := 0
+	for i := range m.captured {
+		c := &m.captured[i]
+		data = append(data, httpmatch.RedactBytes(m.data[at:c.from], text)...)
+		at = c.to
+		size := c.to - c.from
+		data = append(data, m.data[c.from:c.to]...)
+		c.from, c.to = len(data)-size, len(data)
+	}
+	m.data = append(data, httpmatch.RedactBytes(m.data[at:], text)...)
 }
 
 // MarshalYAML implements yaml.Marshaler.
