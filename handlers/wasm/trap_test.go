@@ -81,6 +81,30 @@ func TestTrapHasMessageOfGuest(t *testing.T) {
 	}
 }
 
+func TestUnknownLevelIsAnError(t *testing.T) {
+	h := dialHost(t, nil)
+	for _, level := range []int32{-1, 4} {
+		t.Run(fmt.Sprint(level), func(t *testing.T) {
+			code := assemble(t, fmt.Sprintf(`(module
+  (import "prober_v1" "log" (func $log (param i32 i32 i32)))
+  (import "prober_v1" "log_enabled" (func $enabled (param i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 1024) "giving up")
+  (func (export "probe") (result i32)
+    i32.const %[1]d call $enabled if i32.const %[1]d i32.const 1024 i32.const 9 call $log end unreachable))`, level))
+			p, err := h.Load(t.Context(), plugin.Found{Module: code, Manifest: plugin.Minimal("traps")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			_, err = attempt(t, bind(t, p, `{}`, probe.Target{}), probe.Request{}, patience)
+			if want := `plugin "traps": wasm error: unreachable: giving up`; probe.ReasonOf(err) != probe.ReasonTrap || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		})
+	}
+}
+
 func TestTrapTracesOneFrameAnEvent(t *testing.T) {
 	h := dialHost(t, nil)
 	for name, tc := range map[string]struct{ names, want []string }{

@@ -56,7 +56,7 @@ export class DialOptions {
     }
     let query = "";
     for (let i = 0; i < names.length; i++) {
-      if (values[i] != "") query += (query == "" ? "?" : "&") + names[i] + "=" + encodeURIComponent(values[i]);
+      if (values[i] != "") query += (query == "" && !url.includes("?") ? "?" : "&") + names[i] + "=" + encodeURIComponent(values[i]);
     }
     return url + query;
   }

@@ -57,7 +57,8 @@ function offsetAt(text: string, at: i32): i64 {
   const hours = number(text, at + 1, at + 3);
   const minutes = number(text, at + 4, at + 6);
   const sign = text.charAt(at);
-  if (text.length != at + 6 || text.charAt(at + 3) != ":" || hours < 0 || minutes < 0 || (sign != "+" && sign != "-")) return i64.MIN_VALUE;
+  if (text.length != at + 6 || text.charAt(at + 3) != ":" || (sign != "+" && sign != "-")) return i64.MIN_VALUE;
+  if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59) return i64.MIN_VALUE;
   const seconds = hours * 3600 + minutes * 60;
   return sign == "-" ? -seconds : seconds;
 }

@@ -420,8 +420,9 @@ PROBER_FUNC bool prober_zone(const char *s, size_t n, int *seconds) {
 	*seconds = 0;
 	if (n == 1) return *s == 'Z' || *s == 'z';
 	if (n != 6 || (*s != '+' && *s != '-') || s[3] != ':') return false;
-	*seconds = (prober_two(s + 1) * 60 + prober_two(s + 4)) * (*s == '-' ? -60 : 60);
-	return prober_two(s + 1) >= 0 && prober_two(s + 4) >= 0;
+	int hours = prober_two(s + 1), minutes = prober_two(s + 4);
+	*seconds = (hours * 60 + minutes) * (*s == '-' ? -60 : 60);
+	return hours >= 0 && hours <= 23 && minutes >= 0 && minutes <= 59;
 }
 
 /* prober_parse_time parses n bytes as RFC 3339, such as "2006-01-02T15:04:05.5+02:00", without the

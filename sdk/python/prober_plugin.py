@@ -17,6 +17,7 @@ python3-grpcio and python3-cryptography. Tests of check.py need neither.
 import base64
 import datetime
 import json
+import math
 import os
 import sys
 
@@ -30,8 +31,11 @@ class Outcome:
         self.result, self.message, self.metrics = result, str(message), []
 
     def metric(self, name, value, unit="", labels=None):
-        """Adds a metric, and returns the outcome."""
-        self.metrics.append({"name": name, "value": value, "unit": unit, "labels": labels or {}})
+        """Adds a metric, and returns the outcome. A value that is not finite is left out. Raises TypeError,
+        ValueError or OverflowError for a value that float refuses."""
+        value = float(value)
+        if math.isfinite(value):
+            self.metrics.append({"name": name, "value": value, "unit": unit, "labels": labels or {}})
         return self
 
     def __eq__(self, other):
@@ -140,10 +144,11 @@ def _handlers(grpc, plugin, manifest):
         context.send_initial_metadata(())  # from here on time counts for the target
         try:
             out = plugin.probe(Request(json.loads(request.request), context))
-            code, result = out.result, {"message": out.message, "metrics": out.metrics}
+            result = {"message": out.message, "metrics": out.metrics}
+            verdict = messages["Verdict"](code=out.result, result=json.dumps(result, allow_nan=False).encode())
         except Exception as err:
-            code, result = -1, {"message": repr(err)}
-        yield messages["ProbeEvent"](verdict=messages["Verdict"](code=code, result=json.dumps(result).encode()))
+            verdict = messages["Verdict"](code=-1, result=json.dumps({"message": repr(err)}).encode())
+        yield messages["ProbeEvent"](verdict=verdict)
 
     def method(make, function, request, response):
         return make(

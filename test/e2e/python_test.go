@@ -93,6 +93,12 @@ func TestNewInPython(t *testing.T) {
 		{"def validate(config):\n    return None if config.get('send') else 'config.send: is not set'\n", `{}`, "", "config.send: is not set"},
 		{"def probe(request):\n    return prober.unknown(request.duration('slow', 1))\n", `{"slow": "90s"}`, "unknown", "90.0"},
 		{"def probe(request):\n    return prober.warning(request.duration('slow', 1))\n", `{"slow": "500ms"}`, "warning", "0.5"},
+		{
+			"def probe(request):\n    from decimal import Decimal\n" +
+				"    return prober.success('numbers').metric('half', Decimal('0.5')).metric('nan', float('nan')).metric('inf', float('inf'))\n",
+			`{}`, "success", "numbers",
+		},
+		{"def probe(request):\n    return prober.success('fine').metric('x', 1, labels={'of': b'x'})\n", `{}`, "", "TypeError("},
 	} {
 		write(t, filepath.Join(dir, "demo"), "check.py", string(source)+c.more)
 		prober(t, dir, 0, "plugin", "build", "demo")

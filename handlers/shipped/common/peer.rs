@@ -258,6 +258,9 @@ impl Peer<'_> {
 
 /// Returns what a server sent, for a message.
 pub fn shown(data: &[u8]) -> String {
+    let start = data.iter().position(|b| *b > b' ' && *b != 0x7f).unwrap_or(data.len());
+    // A character that this cuts in two is not shown, because MAX_SHOWN whole ones are before it.
+    let data = &data[start..data.len().min(start + 4 * (MAX_SHOWN + 1))];
     let text: String = String::from_utf8_lossy(data).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     shorten(text.trim(), MAX_SHOWN)
 }

@@ -21,15 +21,19 @@ const PROTOCOL: Protocol = Protocol { name: "MySQL", tls_first: false };
 const SYNTAX_ERROR: u16 = 1064;
 
 /// The statements that list the channels of replication, in the order of attempts. MySQL before 8.0.22 knows only the
-/// old name. MariaDB lists all channels only with ALL.
+/// old name. MariaDB lists all channels only with ALL, which it knows since 10.0.
 const MYSQL_STATUS: &[&str] = &["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"];
-const MARIADB_STATUS: &[&str] = &["SHOW ALL SLAVES STATUS"];
+const MARIADB_STATUS: &[&str] = &["SHOW ALL SLAVES STATUS", "SHOW SLAVE STATUS"];
 
 /// The most channels that are read, which is the limit of MySQL.
 const MAX_CHANNELS: u64 = 256;
 
 /// The channel of a member of a group, which runs only while the member joins.
 const RECOVERY_CHANNEL: &str = "group_replication_recovery";
+
+/// The channel of a member of a group that applies the transactions of the others. It never connects to a source, so
+/// its lag may be NULL while it has nothing to apply.
+const APPLIER_CHANNEL: &str = "group_replication_applier";
 
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
@@ -155,7 +159,8 @@ impl Channels {
         self.count += 1;
         let place = if name.is_empty() { String::new() } else { format!("channel {:?}: ", shown(name.as_bytes())) };
         let lag = row.get("Seconds_Behind_Master").or_else(|| row.get("Seconds_Behind_Source"));
-        match lag.and_then(|text| text.parse().ok()) {
+        let idle = lag.is_none() && name == APPLIER_CHANNEL && applies(row);
+        match lag.or(idle.then_some("0")).and_then(|text| text.parse().ok()) {
             Some(lag) if lag > self.lag || self.count == 1 => {
                 self.lag = lag;
                 self.slowest = place;
@@ -168,6 +173,12 @@ impl Channels {
             None => {}
         }
     }
+}
+
+/// Reports whether the thread that applies the transactions of a channel runs.
+fn applies(row: &Row) -> bool {
+    let running = row.get("Replica_SQL_Running").or_else(|| row.get("Slave_SQL_Running"));
+    running != Some("No") && row.get("Last_SQL_Error").unwrap_or_default().is_empty()
 }
 
 fn check_query(s: &mut Session) -> Result<String> {

@@ -83,7 +83,8 @@ impl Options {
         set.extend(self.tls.named());
         set.extend(self.tls.alpn.iter().map(|p| ("alpn", p.as_str())));
         let query: Vec<String> = set.into_iter().map(|(name, value)| format!("{}={}", name, escape(value))).collect();
-        Ok(if query.is_empty() { url.into() } else { format!("{}?{}", url, query.join("&")) })
+        let mark = if url.contains('?') { '&' } else { '?' };
+        Ok(if query.is_empty() { url.into() } else { format!("{}{}{}", url, mark, query.join("&")) })
     }
 }
 
@@ -181,6 +182,10 @@ mod tests {
         assert_eq!(
             options.add_to("tls://db:1").unwrap(),
             "tls://db:1?ipFamily=4%2C6&serverName=d%20b&verify=none&alpn=h2&alpn=http%2F1.1"
+        );
+        assert_eq!(
+            options.add_to("tls://db:1?minVersion=TLS13").unwrap(),
+            "tls://db:1?minVersion=TLS13&ipFamily=4%2C6&serverName=d%20b&verify=none&alpn=h2&alpn=http%2F1.1"
         );
         assert_eq!(String::from(&options.tls), r#"{"serverName":"d b","verify":"none","alpn":["h2","http/1.1"]}"#);
         options.tls.ca = "PEM".into();

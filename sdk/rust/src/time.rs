@@ -96,8 +96,12 @@ fn offset(zone: &str) -> Option<i64> {
     if b.len() != 6 || b[3] != b':' || [1, 2, 4, 5].iter().any(|i| !b[*i].is_ascii_digit()) {
         return None;
     }
-    let digit = |i: usize| i64::from(b[i] - b'0');
-    let seconds = (digit(1) * 10 + digit(2)) * 3600 + (digit(4) * 10 + digit(5)) * 60;
+    let number = |i: usize| i64::from(b[i] - b'0') * 10 + i64::from(b[i + 1] - b'0');
+    let (hours, minutes) = (number(1), number(4));
+    if hours > 23 || minutes > 59 {
+        return None;
+    }
+    let seconds = hours * 3600 + minutes * 60;
     match b[0] {
         b'+' => Some(seconds),
         b'-' => Some(-seconds),
@@ -169,6 +173,9 @@ mod tests {
             ("2006-01-02T24:04:05Z", None),
             ("2006-01-02T15:04:05+0200", None),
             ("2006-01-02T15:04:05+é0:0", None),
+            ("2006-01-02T15:04:05+23:59", Some(1136127905)),
+            ("2006-01-02T15:04:05-24:00", None),
+            ("2006-01-02T15:04:05+00:60", None),
             ("2006-01-02", None),
             ("é006-01-02T15:04:05Z", None),
             ("", None),

@@ -52,7 +52,9 @@ prober_result probe(void) {
 	int n = prober_request(buf, sizeof buf);
 	if (!prober_has_feature(buf, (size_t)n, "kv") || prober_has_feature(buf, (size_t)n, "dns")) return prober_error("the features differ");
 	int64_t at = 0, none = 0;
-	bool read = prober_parse_time("2006-01-02T17:04:05.5+02:00", 27, &at) && at == 1136214245 && !prober_parse_time("2006-02-29T17:04:05Z", 20, &none);
+	bool read = prober_parse_time("2006-01-02T17:04:05.5+02:00", 27, &at) && at == 1136214245 && !prober_parse_time("2006-02-29T17:04:05Z", 20, &none) &&
+	            !prober_parse_time("2006-01-02T17:04:05+24:00", 25, &none) && !prober_parse_time("2006-01-02T17:04:05+00:60", 25, &none) &&
+	            prober_parse_time("2006-01-02T17:04:05-23:59", 25, &none) && none == 1136307785;
 	char basic[17], rfc[21], a[64], b[64], one[64], text[512];
 	prober_basic_time(at, basic, sizeof basic);
 	prober_rfc3339(at, rfc, sizeof rfc);

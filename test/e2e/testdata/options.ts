@@ -56,7 +56,9 @@ export function probe(): Result {
   const same = kept !== null && kept.byteLength == 2 && Uint8Array.wrap(kept)[1] == 0xff;
   const r = new Request();
   if (!r.has("kv") || r.has("dns") || configStrings("none").length > 0) return error("the features differ");
-  const read = parseTime("2006-01-02T17:04:05.5+02:00") == 1136214245 && parseTime("2006-02-29T17:04:05Z") == i64.MIN_VALUE;
+  const read = parseTime("2006-01-02T17:04:05.5+02:00") == 1136214245 && parseTime("2006-02-29T17:04:05Z") == i64.MIN_VALUE &&
+    parseTime("2006-01-02T17:04:05-23:59") == 1136307785 && parseTime("2006-01-02T17:04:05+24:00") == i64.MIN_VALUE &&
+    parseTime("2006-01-02T17:04:05+00:60") == i64.MIN_VALUE && options.addTo("tls://db?a=b").startsWith("tls://db?a=b&ipFamily=6&");
   const text = answer.headers("set-cookie").join("|") + " " + answer.headers("x-one").join("|") + " " + basicTime(1136214245) + " " +
     rfc3339(1136214245) + " " + read.toString() + " " + same.toString();
   const out = new Outcome(Result.Failure, text).metric("seconds", "s", 0.5, "role", "main").metric("nan", "", NaN);

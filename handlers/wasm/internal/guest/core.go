@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -261,11 +262,11 @@ var levelNames = map[int32]string{
 	abi.LevelDebug: "debug", abi.LevelInfo: "info", abi.LevelWarn: "warn", abi.LevelError: "error",
 }
 
+// levelName returns the name of a level. A number that the contract does not know is an error.
+func levelName(level int32) string { return cmp.Or(levelNames[level], "error") }
+
 func log(c *Call, mem api.Memory, a args) int32 {
-	name, ok := levelNames[a.i32(0)]
-	if !ok {
-		name = "error"
-	}
+	name := levelName(a.i32(0))
 	most := uint32(c.plugin.Limits.LogBytes)
 	if c.hasSecrets() {
 		most += beforeRedaction
@@ -286,7 +287,7 @@ func log(c *Call, mem api.Memory, a args) int32 {
 
 // logEnabled is log_enabled. Errors are always enabled, since the last one is the message of a trap.
 func logEnabled(c *Call, _ api.Memory, a args) int32 {
-	if a.i32(0) == abi.LevelError || c.logEnabled() && !c.logFull() {
+	if levelName(a.i32(0)) == "error" || c.logEnabled() && !c.logFull() {
 		return 1
 	}
 	return 0
