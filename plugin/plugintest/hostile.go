@@ -66,9 +66,13 @@ func (h *hunter) vary(ctx context.Context, index int, until time.Time) error {
 	if err != nil || len(variants) == 0 {
 		return err
 	}
-	h.count(ran, len(s.plan.Variants))
+	total := len(s.plan.Variants)
+	if complete { // the others of variants are no valid cases
+		total -= len(variants) - ran
+	}
+	h.count(ran, total)
 	if len(h.found) == found && !s.broken && complete {
-		h.passed.add(inputs, fmt.Sprint(ran, len(s.plan.Variants)))
+		h.passed.add(inputs, fmt.Sprint(ran, total))
 	}
 	return nil
 }
