@@ -18,7 +18,7 @@ type generator struct{ *rand.Rand }
 
 func pick[T any](g generator, all ...T) T { return all[g.IntN(len(all))] }
 
-var propertyNames = []string{"a", "b", "c"}
+var propertyNames = []string{"a", "b", "c", "config"}
 
 func (g generator) value(depth int) any {
 	switch g.IntN(9) {
@@ -103,6 +103,9 @@ func (g generator) keyword(s object, depth int) {
 		func() { s["dependentSchemas"] = object{pick(g, propertyNames...): sub()} },
 		func() { s["propertyNames"] = object{"enum": []any{"a", "b", "zz"}} },
 		func() { s["$ref"] = "#/$defs/d" },
+		func() { s["$ref"], s["default"] = "#/$defs/d", nil },
+		func() { s["anyOf"] = g.alternatives() },
+		func() { s["oneOf"] = g.alternatives() },
 		func() { s["unevaluatedProperties"] = false },
 	}
 	if depth > 0 && g.IntN(2) == 0 {
@@ -132,6 +135,27 @@ func (g generator) schema(depth int) any {
 	}
 	return s
 }
+
+// alternatives returns schemas for anyOf and oneOf.
+func (g generator) alternatives() (all []any) {
+	for range 1 + g.IntN(2) {
+		all = append(all, pick(g,
+			object{"properties": object{pick(g, propertyNames...): g.leaf()}},
+			object{"enum": []any{g.value(0), g.IntN(3), "x"}},
+			object{"enum": many[:pick(g, 3, 9, len(many))]},
+			object{"const": g.value(0)},
+		))
+	}
+	return all
+}
+
+// many is a list of values that fits into a schema once, but not twice.
+var many = func() (all []any) {
+	for i := range 5200 {
+		all = append(all, i)
+	}
+	return all
+}()
 
 // document returns a schema of a config.
 func (g generator) document() object {
