@@ -142,11 +142,36 @@ func (g generator) alternatives() (all []any) {
 		all = append(all, pick(g,
 			object{"properties": object{pick(g, propertyNames...): g.leaf()}},
 			object{"enum": []any{g.value(0), g.IntN(3), "x"}},
-			object{"enum": many[:pick(g, 3, 9, len(many))]},
+			object{"enum": many[:pick(g, 3, 3, 3, 9, 9, 9, 9, 9, len(many))]},
 			object{"const": g.value(0)},
 		))
 	}
 	return all
+}
+
+// related returns two schemas with a reference and alternatives, which differ in one of these.
+func (g generator) related() (a, b object) {
+	reference := func() any {
+		return pick(g, object{"$ref": "#/$defs/d"}, object{"$ref": "#/$defs/d", "default": nil}, object{})
+	}
+	a = object{
+		"$defs":      object{"d": g.leaf()},
+		"properties": object{"a": reference(), "b": object{"anyOf": g.alternatives()}}, "required": []any{"a"}, "anyOf": g.alternatives(),
+	}
+	b = clone(a)
+	switch g.IntN(4) {
+	case 0:
+		name := pick(g, propertyNames...)
+		a["anyOf"] = []any{object{"properties": object{name: g.leaf()}}}
+		b["anyOf"] = []any{object{"properties": object{name: g.leaf()}}}
+	case 1:
+		b["properties"].(object)["a"] = reference()
+	case 2:
+		b["properties"].(object)["b"] = object{"anyOf": g.alternatives()}
+	default:
+		b["anyOf"] = g.alternatives()
+	}
+	return a, b
 }
 
 // many is a list of values that fits into a schema once, but not twice.
@@ -168,7 +193,7 @@ func (g generator) document() object {
 
 // leaf returns a schema without references.
 func (g generator) leaf() object {
-	return pick(g, object{"type": "string"}, object{"default": 3}, object{"minimum": 1, "default": 2}, object{"properties": object{"a": object{"default": 1}}, "required": []any{"a"}})
+	return pick(g, object{"type": "string"}, object{"default": 3}, object{"minimum": 1, "default": 2}, object{"type": "integer"}, object{"properties": object{"a": object{"default": 1}}, "required": []any{"a"}})
 }
 
 // changed returns a copy of a schema with a few random changes.
@@ -305,6 +330,9 @@ func check(t *testing.T, seed uint64) (compatible, configs int) {
 	g := generator{rand.New(rand.NewPCG(seed, 0))}
 	a := g.document()
 	b := g.changed(a)
+	if seed%3 == 0 {
+		a, b = g.related()
+	}
 	old, err := schema.New([]byte(text(a)))
 	if err != nil {
 		return 0, 0
@@ -317,7 +345,7 @@ func check(t *testing.T, seed uint64) (compatible, configs int) {
 	if slices.ContainsFunc(changes, compat.Change.Breaking) {
 		return 0, 0
 	}
-	for range 40 {
+	for range 60 {
 		config := g.object(2)
 		if unknown(a, []any{a}, config) {
 			continue
@@ -336,7 +364,7 @@ func check(t *testing.T, seed uint64) (compatible, configs int) {
 // A compatible verdict means that configs of the old version are valid for the next one.
 func TestCompatibleSchemasAcceptOldConfigs(t *testing.T) {
 	compatible, configs := 0, 0
-	for seed := range uint64(1500) {
+	for seed := range uint64(1800) {
 		c, n := check(t, seed)
 		compatible, configs = compatible+c, configs+n
 	}
