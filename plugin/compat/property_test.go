@@ -162,8 +162,8 @@ func (g generator) related() (a, b object) {
 	switch g.IntN(4) {
 	case 0:
 		name := pick(g, propertyNames...)
-		a["anyOf"] = []any{object{"properties": object{name: g.leaf()}}}
-		b["anyOf"] = []any{object{"properties": object{name: g.leaf()}}}
+		alternative := func() object { return object{"anyOf": []any{object{"properties": object{name: g.leaf()}}}} }
+		return alternative(), alternative()
 	case 1:
 		b["properties"].(object)["a"] = reference()
 	case 2:
