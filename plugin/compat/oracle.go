@@ -12,8 +12,8 @@ import (
 	"github.com/daeace23/prober/plugin/schema"
 )
 
-// maxWork bounds the work of one comparison, in units of about 0.1 µs: a few seconds.
-const maxWork = 30_000_000
+// maxWork bounds the work of one comparison, in units of about 0.1 µs: a second or two.
+const maxWork = 15_000_000
 
 // oracle answers questions about the schemas of one comparison. Its answers are kept by the address of a schema,
 // which the oracle refers to.

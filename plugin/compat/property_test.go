@@ -18,7 +18,7 @@ type generator struct{ *rand.Rand }
 
 func pick[T any](g generator, all ...T) T { return all[g.IntN(len(all))] }
 
-var propertyNames = []string{"a", "b", "c"}
+var propertyNames = []string{"a", "b", "c", "config"}
 
 func (g generator) value(depth int) any {
 	switch g.IntN(9) {
@@ -103,6 +103,9 @@ func (g generator) keyword(s object, depth int) {
 		func() { s["dependentSchemas"] = object{pick(g, propertyNames...): sub()} },
 		func() { s["propertyNames"] = object{"enum": []any{"a", "b", "zz"}} },
 		func() { s["$ref"] = "#/$defs/d" },
+		func() { s["$ref"], s["default"] = "#/$defs/d", nil },
+		func() { s["anyOf"] = g.alternatives() },
+		func() { s["oneOf"] = g.alternatives() },
 		func() { s["unevaluatedProperties"] = false },
 	}
 	if depth > 0 && g.IntN(2) == 0 {
@@ -133,6 +136,52 @@ func (g generator) schema(depth int) any {
 	return s
 }
 
+// alternatives returns schemas for anyOf and oneOf.
+func (g generator) alternatives() (all []any) {
+	for range 1 + g.IntN(2) {
+		all = append(all, pick(g,
+			object{"properties": object{pick(g, propertyNames...): g.leaf()}},
+			object{"enum": []any{g.value(0), g.IntN(3), "x"}},
+			object{"enum": many[:pick(g, 3, 3, 3, 9, 9, 9, 9, 9, len(many))]},
+			object{"const": g.value(0)},
+		))
+	}
+	return all
+}
+
+// related returns two schemas with a reference and alternatives, which differ in one of these.
+func (g generator) related() (a, b object) {
+	reference := func() any {
+		return pick(g, object{"$ref": "#/$defs/d"}, object{"$ref": "#/$defs/d", "default": nil}, object{})
+	}
+	a = object{
+		"$defs":      object{"d": g.leaf()},
+		"properties": object{"a": reference(), "b": object{"anyOf": g.alternatives()}}, "required": []any{"a"}, "anyOf": g.alternatives(),
+	}
+	b = clone(a)
+	switch g.IntN(4) {
+	case 0:
+		name := pick(g, propertyNames...)
+		alternative := func() object { return object{"anyOf": []any{object{"properties": object{name: g.leaf()}}}} }
+		return alternative(), alternative()
+	case 1:
+		b["properties"].(object)["a"] = reference()
+	case 2:
+		b["properties"].(object)["b"] = object{"anyOf": g.alternatives()}
+	default:
+		b["anyOf"] = g.alternatives()
+	}
+	return a, b
+}
+
+// many is a list of values that fits into a schema once, but not twice.
+var many = func() (all []any) {
+	for i := range 5200 {
+		all = append(all, i)
+	}
+	return all
+}()
+
 // document returns a schema of a config.
 func (g generator) document() object {
 	s := object{"$defs": object{"d": g.leaf()}, "properties": g.properties(2)}
@@ -144,7 +193,7 @@ func (g generator) document() object {
 
 // leaf returns a schema without references.
 func (g generator) leaf() object {
-	return pick(g, object{"type": "string"}, object{"default": 3}, object{"minimum": 1, "default": 2}, object{"properties": object{"a": object{"default": 1}}, "required": []any{"a"}})
+	return pick(g, object{"type": "string"}, object{"default": 3}, object{"minimum": 1, "default": 2}, object{"type": "integer"}, object{"properties": object{"a": object{"default": 1}}, "required": []any{"a"}})
 }
 
 // changed returns a copy of a schema with a few random changes.
@@ -281,6 +330,9 @@ func check(t *testing.T, seed uint64) (compatible, configs int) {
 	g := generator{rand.New(rand.NewPCG(seed, 0))}
 	a := g.document()
 	b := g.changed(a)
+	if seed%3 == 0 {
+		a, b = g.related()
+	}
 	old, err := schema.New([]byte(text(a)))
 	if err != nil {
 		return 0, 0
@@ -293,7 +345,7 @@ func check(t *testing.T, seed uint64) (compatible, configs int) {
 	if slices.ContainsFunc(changes, compat.Change.Breaking) {
 		return 0, 0
 	}
-	for range 40 {
+	for range 60 {
 		config := g.object(2)
 		if unknown(a, []any{a}, config) {
 			continue
@@ -312,7 +364,7 @@ func check(t *testing.T, seed uint64) (compatible, configs int) {
 // A compatible verdict means that configs of the old version are valid for the next one.
 func TestCompatibleSchemasAcceptOldConfigs(t *testing.T) {
 	compatible, configs := 0, 0
-	for seed := range uint64(1500) {
+	for seed := range uint64(1800) {
 		c, n := check(t, seed)
 		compatible, configs = compatible+c, configs+n
 	}
