@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,16 @@ func (f *indexFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.index, "index", "", "index of plugins: a file, a folder with an index.yaml, an HTTPS URL, or a reference")
 }
 
+// place returns the value of --index for messages. Of a URL, the password and the query may be secret.
+func (f *indexFlags) place() string {
+	u, err := url.Parse(f.index)
+	if err != nil || u.Host == "" {
+		return f.index
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
 // placedIndex is an index and the place where it was found.
 type placedIndex struct {
 	*index.Index
@@ -50,7 +61,7 @@ func (f *indexFlags) load(ctx context.Context, env *command.Env) (*placedIndex, 
 	if err != nil {
 		return nil, err
 	}
-	x, err := index.Parse(f.index, data)
+	x, err := index.Parse(f.place(), data)
 	if err != nil {
 		return nil, command.Usage("", "%w", err)
 	}
@@ -74,6 +85,9 @@ func (f *indexFlags) read(ctx context.Context, env *command.Env) (data []byte, d
 		return data, filepath.Dir(path), err
 	}
 	ref, err := plugin.ParseReference(f.index)
+	if place := f.place(); err != nil && place != f.index {
+		err = fmt.Errorf("%s is not a reference", place)
+	}
 	if err != nil {
 		return nil, "", command.Usage("--index names a file, a folder, an HTTPS URL or a reference", "--index: %w", err)
 	}

@@ -179,6 +179,28 @@ func TestInstallFailsClosed(t *testing.T) {
 	}
 }
 
+func TestErrorsHideSecretsOfIndexURL(t *testing.T) {
+	t.Chdir(t.TempDir())
+	written(t, "demo", "1.0.0")
+	plugins(t, "index", "build", ".")
+	clitest.WriteTree(t, ".", map[string]string{"bad.yaml": "kind: Other\n"})
+	server := httptest.NewServer(http.FileServer(http.Dir(".")))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	for _, tc := range []struct{ index, want string }{
+		{"http://me:secret@" + host + "/bad.yaml?token=secret", "http://" + host + "/bad.yaml:1: "},
+		{"http://me:secret@" + host + "/index.yaml?token=secret", "http://" + host + `/index.yaml has the path "1.0.0.wasm" as a source`},
+		{"http://me:secret@" + host + "/nosuch", "the server answered 404"},
+		{"HTTP://me:secret@" + host + "/index.yaml", "http://" + host + "/index.yaml is not a reference"},
+		{"oci://me:secret@" + host + "/index:1", "oci://" + host + "/index:1 is not a reference"},
+	} {
+		code, stdout, stderr := clitest.Run(nil, "plugin", "install", "demo", "--index", tc.index, "--plain-http")
+		if code == 0 || !strings.Contains(stderr, tc.want) || strings.Contains(stdout+stderr, "secret") {
+			t.Errorf("%s: exit code %d, want %q\n%s%s", tc.index, code, tc.want, stdout, stderr)
+		}
+	}
+}
+
 // The folder may have the manifest of another module, which would apply.
 func TestInstallLocksWhatItVerified(t *testing.T) {
 	t.Chdir(t.TempDir())
