@@ -179,6 +179,38 @@ func TestInstallFailsClosed(t *testing.T) {
 	}
 }
 
+func TestIndexBuildElsewhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	written(t, "demo", "1.0.0")
+	module, err := os.ReadFile("1.0.0.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clitest.WriteTree(t, ".", map[string]string{"folder/demo.wasm": string(module), "to/.keep": ""})
+	plugins(t, "save", "1.0.0.wasm", "-o", "layout")
+	for _, dir := range []string{"folder", "layout"} {
+		plugins(t, "index", "build", dir, "-o", "all.yaml")
+		plugins(t, "install", "demo", "--index", "all.yaml", "--plugins", "to", "--lock", dir+".lock")
+		checkFile(t, "to/demo.wasm", module)
+		refused(t, 64, "-o names a file in the folder of the plugins, or above it", "index", "build", dir, "-o", "to/index.yaml")
+		checkFile(t, "to/index.yaml", nil)
+	}
+}
+
+func TestIndexBuildOfProgramInLayout(t *testing.T) {
+	demoProgram(t)
+	plugins(t, "keygen", "-o", "ops.key")
+	public, _ := plugins(t, "keygen", "-o", "ops2.key")
+	clitest.WriteTree(t, ".", map[string]string{"ops.pub": public})
+	plugins(t, "sign", "here/prober-plugin-demo", "--key", "ops2.key")
+	plugins(t, "save", "here/prober-plugin-demo", "-o", "layout")
+	plugins(t, "index", "build", "layout")
+	plugins(t, "install", "demo", "--index", "layout", "--plugins", "out", "--key", "ops.pub")
+	if _, err := os.Stat("out/prober-plugin-demo"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestErrorsHideSecretsOfIndexURL(t *testing.T) {
 	t.Chdir(t.TempDir())
 	written(t, "demo", "1.0.0")
