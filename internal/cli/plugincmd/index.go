@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,16 @@ func (f *indexFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.index, "index", "", "index of plugins: a file, a folder with an index.yaml, an HTTPS URL, or a reference")
 }
 
+// place returns the value of --index for messages. Of a URL, the password and the query may be secret.
+func (f *indexFlags) place() string {
+	u, err := url.Parse(f.index)
+	if err != nil || u.Host == "" {
+		return f.index
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
 // placedIndex is an index and the place where it was found.
 type placedIndex struct {
 	*index.Index
@@ -50,7 +61,7 @@ func (f *indexFlags) load(ctx context.Context, env *command.Env) (*placedIndex, 
 	if err != nil {
 		return nil, err
 	}
-	x, err := index.Parse(f.index, data)
+	x, err := index.Parse(f.place(), data)
 	if err != nil {
 		return nil, command.Usage("", "%w", err)
 	}
@@ -74,6 +85,9 @@ func (f *indexFlags) read(ctx context.Context, env *command.Env) (data []byte, d
 		return data, filepath.Dir(path), err
 	}
 	ref, err := plugin.ParseReference(f.index)
+	if place := f.place(); err != nil && place != f.index {
+		err = fmt.Errorf("%s is not a reference", place)
+	}
 	if err != nil {
 		return nil, "", command.Usage("--index names a file, a folder, an HTTPS URL or a reference", "--index: %w", err)
 	}
@@ -131,16 +145,16 @@ func newIndexBuild(env *command.Env) *cobra.Command {
 		Use:   "build DIR",
 		Short: "Make an index of the plugins in a folder or an OCI layout",
 		Long: "Build writes an index of the plugins in a plugin folder or an OCI layout to DIR/index.yaml. Its sources\n" +
-			"are paths in DIR. With --registry they are references below it, such as ghcr.io/me/NAME@sha256:…, which\n" +
-			"needs an OCI layout, since the digests are the same there.",
+			"are paths, so the file of -o must be in DIR or in a folder above. With --registry they are references\n" +
+			"below it, such as ghcr.io/me/NAME@sha256:…, which needs an OCI layout, since the digests are the same there.",
 		Example: "  prober plugin index build plugins\n  prober plugin index build layout --registry ghcr.io/me -o index.yaml",
 		Args:    command.Arguments("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			x := &index.Index{}
-			if err := addFolder(x, args[0], registry); err != nil {
+			x, file := &index.Index{}, cmp.Or(out, filepath.Join(args[0], index.File))
+			if err := addFolder(x, args[0], registry, filepath.Dir(file)); err != nil {
 				return err
 			}
-			return writeIndex(env, x, cmp.Or(out, filepath.Join(args[0], index.File)))
+			return writeIndex(env, x, file)
 		},
 	}
 	c.Flags().StringVar(&registry, "registry", "", "registry and path of the plugins, such as ghcr.io/me")
@@ -148,21 +162,10 @@ func newIndexBuild(env *command.Env) *cobra.Command {
 	return c
 }
 
-// addFolder adds the plugins of an OCI layout or a plugin folder.
-func addFolder(x *index.Index, dir, registry string) error {
+// addFolder adds the plugins of an OCI layout or a plugin folder to an index in the folder base.
+func addFolder(x *index.Index, dir, registry, base string) error {
 	if exists(filepath.Join(dir, "oci-layout")) {
-		all, err := oci.Load(dir, oci.Platform{})
-		if err != nil {
-			return command.Usage("", "%w", err)
-		}
-		for _, a := range all {
-			source := "."
-			if registry != "" {
-				source = registry + "/" + a.Manifest.Name + "@" + a.Digest
-			}
-			x.Add(a.Manifest, source, moduleDigest(a), nil)
-		}
-		return nil
+		return addLayout(x, dir, registry, base)
 	}
 	if registry != "" {
 		return command.Usage("`prober plugin save FILE -o "+dir+"` makes one", "--registry: %s is not an OCI layout", dir)
@@ -172,16 +175,51 @@ func addFolder(x *index.Index, dir, registry string) error {
 		return command.Usage("", "%w", err)
 	}
 	for _, f := range found {
-		path, err := filepath.Rel(dir, f.Path)
-		if err != nil {
-			return command.Failed(err)
-		}
 		if f.Manifest.Runtime == plugin.Nagios || f.Beside != "" && f.Manifest.Runtime != plugin.Process {
 			return command.Usage("`prober plugin embed` puts a manifest inside", "%s: only programs and modules with their manifest inside can be installed", f.Path)
 		}
-		x.Add(f.Manifest, filepath.ToSlash(path), f.Digest, nil)
+		source, err := sourceIn(base, f.Path)
+		if err != nil {
+			return err
+		}
+		x.Add(f.Manifest, source, f.Digest, nil)
 	}
 	return nil
+}
+
+// addLayout adds the plugins of an OCI layout to an index in the folder base, with references below registry, or else
+// with the path of the layout.
+func addLayout(x *index.Index, dir, registry, base string) error {
+	all, err := oci.Load(dir, oci.Platform{})
+	if err != nil {
+		return command.Usage("", "%w", err)
+	}
+	for _, a := range all {
+		if registry != "" {
+			x.Add(a.Manifest, registry+"/"+a.Manifest.Name+"@"+a.Digest, moduleDigest(a), nil)
+			continue
+		}
+		source, err := sourceIn(base, dir)
+		if err != nil {
+			return err
+		}
+		x.Add(a.Manifest, source, plugin.Digest(a.Module), nil) // which finds the plugin in the layout
+	}
+	return nil
+}
+
+// sourceIn returns path as a source of an index in the folder base.
+func sourceIn(base, path string) (string, error) {
+	base, baseErr := filepath.Abs(base)
+	full, err := filepath.Abs(path)
+	if err := errors.Join(baseErr, err); err != nil {
+		return "", command.Failed(err)
+	}
+	source, err := filepath.Rel(base, full)
+	if err != nil || !filepath.IsLocal(source) {
+		return "", command.Usage("-o names a file in the folder of the plugins, or above it", "-o: an index in %s cannot have the path of %s", base, path)
+	}
+	return filepath.ToSlash(source), nil
 }
 
 // moduleDigest returns the digest of a module; "" for a program, which differs by platform.

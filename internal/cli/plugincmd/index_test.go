@@ -179,6 +179,60 @@ func TestInstallFailsClosed(t *testing.T) {
 	}
 }
 
+func TestIndexBuildElsewhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	written(t, "demo", "1.0.0")
+	module, err := os.ReadFile("1.0.0.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clitest.WriteTree(t, ".", map[string]string{"folder/demo.wasm": string(module), "to/.keep": ""})
+	plugins(t, "save", "1.0.0.wasm", "-o", "layout")
+	for _, dir := range []string{"folder", "layout"} {
+		plugins(t, "index", "build", dir, "-o", "all.yaml")
+		plugins(t, "install", "demo", "--index", "all.yaml", "--plugins", "to", "--lock", dir+".lock")
+		checkFile(t, "to/demo.wasm", module)
+		refused(t, 64, "-o names a file in the folder of the plugins, or above it", "index", "build", dir, "-o", "to/index.yaml")
+		checkFile(t, "to/index.yaml", nil)
+	}
+}
+
+func TestIndexBuildOfProgramInLayout(t *testing.T) {
+	demoProgram(t)
+	plugins(t, "keygen", "-o", "ops.key")
+	public, _ := plugins(t, "keygen", "-o", "ops2.key")
+	clitest.WriteTree(t, ".", map[string]string{"ops.pub": public})
+	plugins(t, "sign", "here/prober-plugin-demo", "--key", "ops2.key")
+	plugins(t, "save", "here/prober-plugin-demo", "-o", "layout")
+	plugins(t, "index", "build", "layout")
+	plugins(t, "install", "demo", "--index", "layout", "--plugins", "out", "--key", "ops.pub")
+	if _, err := os.Stat("out/prober-plugin-demo"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorsHideSecretsOfIndexURL(t *testing.T) {
+	t.Chdir(t.TempDir())
+	written(t, "demo", "1.0.0")
+	plugins(t, "index", "build", ".")
+	clitest.WriteTree(t, ".", map[string]string{"bad.yaml": "kind: Other\n"})
+	server := httptest.NewServer(http.FileServer(http.Dir(".")))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	for _, tc := range []struct{ index, want string }{
+		{"http://me:secret@" + host + "/bad.yaml?token=secret", "http://" + host + "/bad.yaml:1: "},
+		{"http://me:secret@" + host + "/index.yaml?token=secret", "http://" + host + `/index.yaml has the path "1.0.0.wasm" as a source`},
+		{"http://me:secret@" + host + "/nosuch", "the server answered 404"},
+		{"HTTP://me:secret@" + host + "/index.yaml", "http://" + host + "/index.yaml is not a reference"},
+		{"oci://me:secret@" + host + "/index:1", "oci://" + host + "/index:1 is not a reference"},
+	} {
+		code, stdout, stderr := clitest.Run(nil, "plugin", "install", "demo", "--index", tc.index, "--plain-http")
+		if code == 0 || !strings.Contains(stderr, tc.want) || strings.Contains(stdout+stderr, "secret") {
+			t.Errorf("%s: exit code %d, want %q\n%s%s", tc.index, code, tc.want, stdout, stderr)
+		}
+	}
+}
+
 // The folder may have the manifest of another module, which would apply.
 func TestInstallLocksWhatItVerified(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -139,7 +139,7 @@ func (i *installing) fetch(ctx context.Context, x *placedIndex, v index.Version)
 	ref, ok := v.Reference()
 	if !ok {
 		if x.dir == "" {
-			return nil, f, command.Usage("only an index in a folder of this host may have paths", "%s has the path %q as a source", i.index, explain.OneLine(v.Source))
+			return nil, f, command.Usage("only an index in a folder of this host may have paths", "%s has the path %q as a source", i.place(), explain.OneLine(v.Source))
 		}
 		a, err = i.local(ctx, filepath.Join(x.dir, filepath.FromSlash(v.Source)), v.Digest)
 		if err == nil {
