@@ -190,15 +190,18 @@ impl Peer<'_> {
             return Err(self.protocol(format!("a message of {} bytes", n)));
         }
         while self.buf.len() < n {
-            self.more(|_| String::new())?;
+            self.more("")?;
         }
         Ok(self.buf.drain(..n).collect())
     }
 
     /// Returns the next line without its end.
     pub fn line(&mut self) -> Result<String> {
+        let mut seen = 0; // bytes of buf without an end of a line
+        let mut excerpt = String::new();
         loop {
-            if let Some(end) = self.buf.iter().take(MAX_LINE).position(|b| *b == b'\n') {
+            let new = &self.buf[seen..self.buf.len().min(MAX_LINE)];
+            if let Some(end) = new.iter().position(|b| *b == b'\n').map(|at| seen + at) {
                 let line: Vec<u8> = self.buf.drain(..=end).collect();
                 let line = line.strip_suffix(b"\r\n").unwrap_or(&line[..end]);
                 return Ok(String::from_utf8_lossy(line).into_owned());
@@ -206,16 +209,19 @@ impl Peer<'_> {
             if self.buf.len() >= MAX_LINE {
                 return Err(self.protocol(format!("a line of more than {} bytes", MAX_LINE)));
             }
-            self.more(|start| format!(", {:?}", shown(start)))?;
+            if seen < MAX_START && !self.buf.is_empty() {
+                excerpt = format!(", {:?}", shown(start(&self.buf)));
+            }
+            seen = self.buf.len();
+            self.more(&excerpt)?;
         }
     }
 
-    /// Reads more. excerpt returns what is shown of the start of an answer.
-    fn more(&mut self, excerpt: impl Fn(&[u8]) -> String) -> Result<()> {
+    /// Reads more. excerpt is what is shown of the start of an answer; may be "".
+    fn more(&mut self, excerpt: &str) -> Result<()> {
         let mut part = String::new();
         if self.awaited.received > 0 {
-            let shown = if self.buf.is_empty() { String::new() } else { excerpt(&self.buf) };
-            part = format!("{} {}{}", self.awaited.received, if self.awaited.received == 1 { "byte" } else { "bytes" }, shown);
+            part = format!("{} {}{}", self.awaited.received, if self.awaited.received == 1 { "byte" } else { "bytes" }, excerpt);
             if !self.awaited.noun.is_empty() {
                 prober::progress(&format!("unfinished {}: {}", self.awaited.noun, part));
             }
@@ -254,6 +260,13 @@ impl Peer<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the first MAX_START bytes, or a few less so that no character is cut in two.
+fn start(data: &[u8]) -> &[u8] {
+    let most = data.len().min(MAX_START);
+    let end = (most.saturating_sub(3)..=most).rev().find(|at| data.get(*at).map_or(true, |b| b & 0xc0 != 0x80));
+    &data[..end.unwrap_or(most)]
 }
 
 /// Returns what a server sent, for a message.
