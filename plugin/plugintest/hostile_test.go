@@ -270,6 +270,41 @@ func resultOf(diff string) string {
 	return result
 }
 
+// A panic with the data of the peer is one cause, unless its message is all that is known of it.
+func TestPanicsWithDataAreBounded(t *testing.T) {
+	t.Parallel()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
+	module := hostileGuest(t)
+	for _, c := range []struct {
+		check string
+		count int
+		note  string
+	}{
+		{"panics quoting", 1, ""},
+		{"panics at place", 1, ""},
+		{"panics", plugintest.MaxFindings, "; stopped at 50 findings"},
+	} {
+		t.Run(c.check, func(t *testing.T) {
+			f := oneCase(t, "testdata/hostile/hostile_test.yaml", c.check)
+			r := run(t, f, plugintest.Config{Plugin: module, Run: regexp.MustCompile(hostileRun), Patience: time.Minute}).Results[0]
+			if len(r.Failures) != c.count || !strings.HasSuffix(r.Note, "1 case"+c.note) {
+				t.Errorf("%d findings, noted %q: %.500q", len(r.Failures), r.Note, r.Failures)
+			}
+		})
+	}
+	found := 0
+	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "panics")
+	_, err := plugintest.Fuzz(t.Context(), f, plugintest.FuzzConfig{
+		Config: plugintest.Config{Plugin: module, CacheDir: cache}, Seed: 1, Folder: t.TempDir(), Time: 5 * time.Minute,
+		Found: func(plugintest.Finding) error { found++; return nil },
+	})
+	if err != nil || found != plugintest.MaxFindings {
+		t.Errorf("fuzz found %d, %v", found, err)
+	}
+}
+
 func TestFuzzNeedsCaseWithPeers(t *testing.T) {
 	t.Parallel()
 	f := load(t, "\n- {name: x, want: {result: success}}\n")

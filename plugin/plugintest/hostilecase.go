@@ -109,7 +109,7 @@ func (s *subject) hunt(ctx context.Context, variants []adverse.Variant, until ti
 		return 0, false, err
 	}
 	for i := range variants {
-		if i >= minVariants && time.Now().After(until) || s.endless {
+		if i >= minVariants && time.Now().After(until) || s.endless || s.full() {
 			return ran, false, nil
 		}
 		ok, _, err := s.check(ctx, &variants[i], s.index<<32+variants[i].Order)
@@ -257,6 +257,10 @@ var (
 	notNumber = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?:^|[^\pL\pN_])(NaN|[+-]?Inf(?:inity)?)(?:$|[^\pL\pN_])`)
 	})
+	quoted = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*(?:\"|$)|'[^']*(?:'|$)|`[^`]*(?:`|$)")
+	})
+	place     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.[a-z]+:[0-9]+(?::[0-9]+)?`) })
 	anyDigits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`) })
 )
 
@@ -322,9 +326,14 @@ func unsound(got *attempted) (key, reason string) {
 	return "", ""
 }
 
-// cause returns the text of an error without the values that differ from variant to variant.
+// cause returns the text of an error without the values that differ from variant to variant: quoted parts,
+// numbers, and the message of a panic behind the place that it names.
 func cause(text string) string {
 	text, _, _ = strings.Cut(text, " interface conversion: ")
+	text = quoted().ReplaceAllString(text, "")
+	if at := place().FindStringIndex(text); at != nil {
+		text = text[:at[1]]
+	}
 	return anyDigits().ReplaceAllString(text, "0")
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -39,6 +40,9 @@ var checks = map[string]func(net.Conn) (probe.Outcome, error){
 	"unbounded read":  unboundedRead,
 	"one read":        oneRead,
 	"short datagram":  shortDatagram,
+	"panics":          func(conn net.Conn) (probe.Outcome, error) { return panics(conn, "%s") },
+	"panics quoting":  func(conn net.Conn) (probe.Outcome, error) { return panics(conn, "%q") },
+	"panics at place": func(conn net.Conn) (probe.Outcome, error) { return panics(conn, "src/lib.go:12:7: %s") },
 }
 
 func check(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
@@ -182,6 +186,15 @@ func shortLine(conn net.Conn) (probe.Outcome, error) {
 		return sdk.Failuref("unexpected answer: %v", err), nil
 	}
 	return sdk.Successf("%s jobs", strings.Split(text, " ")[1]), nil
+}
+
+// panics panics with all that it has read, in a format.
+func panics(conn net.Conn, format string) (probe.Outcome, error) {
+	text, err := line(conn)
+	if err != nil || !strings.HasSuffix(text, "17 jobs") {
+		panic(fmt.Sprintf("unexpected "+format, text))
+	}
+	return sdk.Successf("%s", text), nil
 }
 
 func notJSON(conn net.Conn) (probe.Outcome, error) {
