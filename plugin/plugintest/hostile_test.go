@@ -129,6 +129,27 @@ func TestHostilePeersPrintCasesThatReproduce(t *testing.T) {
 	}
 }
 
+// A printed case has a limit of memory, or says that it may pass.
+func TestHostilePeersPrintRuleThatWantLacks(t *testing.T) {
+	t.Parallel()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
+	module := hostileGuest(t)
+	const comment = "# This case may pass before the plugin is mended: its want cannot express that "
+	for _, c := range []struct{ check, want string }{
+		{"not a number", "want: {result: failure}"},
+		{"fails with Inf", comment + "each value is a number.\n"},
+		{"trusts length", "memory: {max: "},
+	} {
+		f := oneCase(t, "testdata/hostile/hostile_test.yaml", c.check)
+		r := run(t, f, plugintest.Config{Plugin: module, Run: regexp.MustCompile(hostileRun), Patience: time.Minute}).Results[0]
+		if all := strings.Join(r.Cases, ""); !strings.Contains(all, c.want) || strings.Contains(all, comment) != strings.HasPrefix(c.want, comment) {
+			t.Errorf("%s: no %q in %s", c.check, c.want, all)
+		}
+	}
+}
+
 // A check that passed runs again only if the plugin or its case changes.
 func TestPassedChecksAreKept(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,7 @@ var checks = map[string]func(net.Conn) (probe.Outcome, error){
 	"short line":      shortLine,
 	"not JSON":        notJSON,
 	"not a number":    notNumber,
+	"fails with Inf":  failsWithInf,
 	"other protocol":  otherProtocol,
 	"unbounded read":  unboundedRead,
 	"one read":        oneRead,
@@ -210,6 +211,15 @@ func notJSON(conn net.Conn) (probe.Outcome, error) {
 		return sdk.Failuref("not ok"), nil
 	}
 	return sdk.Successf("ok"), nil
+}
+
+// failsWithInf fails with a message that has no number.
+func failsWithInf(conn net.Conn) (probe.Outcome, error) {
+	out, err := notNumber(conn)
+	if strings.Contains(out.Output, "Inf") {
+		return sdk.Failuref("%s", out.Output), nil
+	}
+	return out, err
 }
 
 func notNumber(conn net.Conn) (probe.Outcome, error) {
