@@ -173,6 +173,22 @@ func TestCommandsStayOutOfComparisons(t *testing.T) {
 	}
 }
 
+// A case with a command may take longer than a call of a guest without one.
+func TestCommandsMayWaitUntilDeadline(t *testing.T) {
+	t.Parallel()
+	f := load(t, `
+- {name: spin, request: {config: {do: spin}}, want: {result: success}}
+- {name: deaf, timeout: 3s, request: {target: {host: a, port: 1}, config: {do: talk}}, want: {result: failure, message: /timed out after 3s/}, host: {net: [{dial: "tcp://a:1", peer: {command: `+command("deaf")+`}}]}}
+`)
+	results := run(t, f, plugintest.Config{CasesOnly: true, Commands: true, Stuck: 200 * time.Millisecond}).Results
+	if results[0].OK() {
+		t.Error("the guest that spins is not stuck")
+	}
+	if r := results[1]; !r.OK() {
+		t.Errorf("%q\n%s", r.Failures, r.Diff)
+	}
+}
+
 // TestSessionsStartNoCommands edits a session, which may come from others.
 func TestSessionsStartNoCommands(t *testing.T) {
 	t.Parallel()
