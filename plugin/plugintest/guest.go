@@ -221,13 +221,16 @@ func (s *sandbox) begin(c *Case, index int) {
 	s.network = peer.New(setup, s.clock, uint64(index))
 }
 
+// commandSlack is how much longer than its timeout a case with commands may take in real time.
+const commandSlack = 5 * time.Second
+
 // limitOf returns the limit of a case. A case with commands may wait for them until its deadline, in real time,
 // which says nothing about the other cases.
 func (s *sandbox) limitOf(c *Case) *clock.Limit {
 	if !c.HasCommands() {
 		return s.limit
 	}
-	return clock.NewLimit(max(s.limit.Duration(), c.Timeout+loopback.Slack))
+	return clock.NewLimit(max(s.limit.Duration(), c.Timeout+commandSlack))
 }
 
 // probe makes an attempt with a handler that is prepared for the case.
