@@ -27,6 +27,11 @@ func playPeer(behaviour string) int {
 	case "answer":
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 		fmt.Printf("got %s", line)
+	case "moody": // it answers, and fails when its input ends
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		fmt.Printf("got %s", line)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 1
 	case "crash":
 		fmt.Fprintln(os.Stderr, "no such table:\n  jobs")
 		return 3
@@ -103,6 +108,7 @@ func TestCommandsPlayPeers(t *testing.T) {
 - {name: port, timeout: 1m, request: {target: {host: a, port: 1}, config: {do: talks, says: ["one\n", "two\n"]}}, want: {result: success, message: "connection 1: one\nconnection 2: two\n"}, host: {net: [{dial: "tcp://a:1", peer: {command: `+command("tcp")+`, listens: true}}]}}
 - {name: datagrams, timeout: 1m, request: {target: {host: a, port: 1}, config: {do: talk, network: udp}}, want: {result: success, message: "datagram: hello\n"}, host: {net: [{dial: "udp://a:1", peer: {command: `+command("udp")+`, listens: true}}]}}
 - {name: beside a script, timeout: 1m, request: {target: {host: a, port: 1}, config: {do: talks, says: ["one\n", "two\n"]}}, want: {result: success, message: "got one\nscripted"}, host: {net: [{dial: "tcp://a:1", peer: {command: `+command("answer")+`}}, {dial: "tcp://a:1", script: [{recv: any}, {wait: 30ms}, {send: {text: scripted}}, {close: {}}]}]}}
+- {name: moody, `+strings.Replace(target, "do: talk", "do: once", 1)+`, want: {result: success, message: "got hello\n"}, host: {net: [{dial: "tcp://a:1", peer: {command: `+command("moody")+`}}]}}
 - {name: deaf, timeout: 300ms, request: {target: {host: a, port: 1}, config: {do: talk}}, want: {result: failure, message: /timed out/}, host: {net: [{dial: "tcp://a:1", peer: {command: `+command("deaf")+`}}]}}
 `)
 	for _, r := range run(t, f, plugintest.Config{CasesOnly: true, Commands: true}).Results {
@@ -170,6 +176,22 @@ func TestCommandsStayOutOfComparisons(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A case with a command may take longer than a call of a guest without one.
+func TestCommandsMayWaitUntilDeadline(t *testing.T) {
+	t.Parallel()
+	f := load(t, `
+- {name: spin, request: {config: {do: spin}}, want: {result: success}}
+- {name: deaf, timeout: 3s, request: {target: {host: a, port: 1}, config: {do: talk}}, want: {result: failure, message: /timed out after 3s/}, host: {net: [{dial: "tcp://a:1", peer: {command: `+command("deaf")+`}}]}}
+`)
+	results := run(t, f, plugintest.Config{CasesOnly: true, Commands: true, Stuck: 200 * time.Millisecond}).Results
+	if results[0].OK() {
+		t.Error("the guest that spins is not stuck")
+	}
+	if r := results[1]; !r.OK() {
+		t.Errorf("%q\n%s", r.Failures, r.Diff)
 	}
 }
 

@@ -41,7 +41,7 @@ type Finding struct {
 }
 
 // Fuzz runs random variants of the passing cases of a file, in which peers break the protocol, until its time is
-// over or ctx ends. It returns the number of variants. It returns an error if no case can be varied.
+// over, ctx ends or it has [MaxFindings]. It returns the number of variants. It returns an error if no case can be varied.
 func Fuzz(ctx context.Context, f *File, cfg FuzzConfig) (variants int, err error) {
 	module := cmp.Or(cfg.Plugin, f.Plugin)
 	if isProgram(module) {
@@ -101,7 +101,7 @@ func (h *hunter) fuzz(ctx context.Context, subjects []*subject, cfg FuzzConfig) 
 	r := rand.New(rand.NewPCG(cfg.Seed, 0))
 	start := time.Now()
 	shown := start
-	for order := 0; ctx.Err() == nil && (cfg.Time == 0 || time.Since(start) < cfg.Time); order++ {
+	for order := 0; ctx.Err() == nil && !h.full() && (cfg.Time == 0 || time.Since(start) < cfg.Time); order++ {
 		s := subjects[r.IntN(len(subjects))]
 		v, _ := s.plan.Random(r)
 		ok, found, err := s.check(ctx, &v, order)

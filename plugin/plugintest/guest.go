@@ -123,7 +123,8 @@ func (g *guestRun) cases(ctx context.Context, v variant) (results []Result, err 
 // sandbox is a loaded guest with the network of the case that runs.
 type sandbox struct {
 	clock   *clock.Virtual
-	limit   *clock.Limit
+	limit   *clock.Limit // of each call
+	current *clock.Limit // of the case that runs: see limitOf
 	rand    *seededRand
 	host    *wasm.Host
 	handler *wasm.Handler
@@ -212,10 +213,24 @@ func (s *sandbox) begin(c *Case, index int) {
 		start = c.Time
 	}
 	s.clock.StartAt(start)
+	s.current = s.limitOf(c)
+	s.clock.SetLimit(s.current)
 	s.rand.seed(seedOf(c, index))
 	setup := c.Setup()
 	setup.Commands = s.commands
 	s.network = peer.New(setup, s.clock, uint64(index))
+}
+
+// commandSlack is how much longer than its timeout a case with commands may take in real time.
+const commandSlack = 5 * time.Second
+
+// limitOf returns the limit of a case. A case with commands may wait for them until its deadline, in real time,
+// which says nothing about the other cases.
+func (s *sandbox) limitOf(c *Case) *clock.Limit {
+	if !c.HasCommands() {
+		return s.limit
+	}
+	return clock.NewLimit(max(s.limit.Duration(), c.Timeout+commandSlack))
 }
 
 // probe makes an attempt with a handler that is prepared for the case.
@@ -237,7 +252,7 @@ func (s *sandbox) probe(ctx context.Context, handler probe.Handler, c *Case) *te
 	got.Outcome, got.Err = handler.Probe(ctx, req)
 	got.Virtual = s.clock.Now().Sub(start)
 	if errors.Is(got.Err, context.Canceled) {
-		got.Stuck = fmt.Sprintf("the guest ran for %v of real time without an end", s.limit.Exceeded())
+		got.Stuck = fmt.Sprintf("the guest ran for %v of real time without an end", s.current.Exceeded())
 		got.Faults = append(got.Faults, got.Stuck)
 	}
 	if keeper != nil {

@@ -21,6 +21,9 @@ const (
 	hostileLimit = 2 * time.Second // of real time, for one attempt
 )
 
+// MaxFindings is the number of findings at which the check of hostile peers, and [Fuzz], stop.
+const MaxFindings = 50
+
 // hostilePeers runs variants of the passing cases in which peers break the protocol.
 func (g *guestRun) hostilePeers(ctx context.Context) (checked, error) {
 	if len(g.file.Cases) == 0 {
@@ -34,6 +37,9 @@ func (g *guestRun) hostilePeers(ctx context.Context) (checked, error) {
 	order := h.order()
 	end := time.Now().Add(cmp.Or(g.cfg.Patience, defaultPatience))
 	for i, index := range order {
+		if h.full() {
+			break
+		}
 		until := time.Now().Add(time.Until(end) / time.Duration(len(order)-i))
 		if err := h.vary(ctx, index, until); err != nil {
 			return checked{}, err
@@ -111,6 +117,9 @@ func newHunter(g *guestRun) (*hunter, error) {
 	return h, err
 }
 
+// full reports whether the search must stop.
+func (h *hunter) full() bool { return len(h.found) >= MaxFindings }
+
 func (h *hunter) close() {
 	for _, s := range h.sandboxes {
 		s.close()
@@ -141,6 +150,9 @@ func (h *hunter) result() (c checked) {
 	c.note += " variants of " + plural(h.cases, "case")
 	if h.unchanged > 0 {
 		c.note += fmt.Sprintf("; %d unchanged", h.unchanged)
+	}
+	if h.full() {
+		c.note += fmt.Sprintf("; stopped at %d findings", MaxFindings)
 	}
 	for _, f := range slices.SortedFunc(maps.Values(h.found), func(a, b finding) int { return cmp.Compare(a.order, b.order) }) {
 		c.failures, c.cases = append(c.failures, f.text), append(c.cases, f.item)

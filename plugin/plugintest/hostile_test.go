@@ -129,6 +129,27 @@ func TestHostilePeersPrintCasesThatReproduce(t *testing.T) {
 	}
 }
 
+// A printed case has a limit of memory, or says that it may pass.
+func TestHostilePeersPrintRuleThatWantLacks(t *testing.T) {
+	t.Parallel()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
+	module := hostileGuest(t)
+	const comment = "# This case may pass before the plugin is mended: its want cannot express that "
+	for _, c := range []struct{ check, want string }{
+		{"not a number", "want: {result: failure}"},
+		{"fails with Inf", comment + "each value is a number.\n"},
+		{"trusts length", "memory: {max: "},
+	} {
+		f := oneCase(t, "testdata/hostile/hostile_test.yaml", c.check)
+		r := run(t, f, plugintest.Config{Plugin: module, Run: regexp.MustCompile(hostileRun), Patience: time.Minute}).Results[0]
+		if all := strings.Join(r.Cases, ""); !strings.Contains(all, c.want) || strings.Contains(all, comment) != strings.HasPrefix(c.want, comment) {
+			t.Errorf("%s: no %q in %s", c.check, c.want, all)
+		}
+	}
+}
+
 // A check that passed runs again only if the plugin or its case changes.
 func TestPassedChecksAreKept(t *testing.T) {
 	t.Parallel()
@@ -268,6 +289,41 @@ func resultOf(diff string) string {
 	_, rest, _ := strings.Cut(diff, "+result: ")
 	result, _, _ := strings.Cut(rest, "\n")
 	return result
+}
+
+// A panic with the data of the peer is one cause, unless its message is all that is known of it.
+func TestPanicsWithDataAreBounded(t *testing.T) {
+	t.Parallel()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
+	module := hostileGuest(t)
+	for _, c := range []struct {
+		check string
+		count int
+		note  string
+	}{
+		{"panics quoting", 1, ""},
+		{"panics at place", 1, ""},
+		{"panics", plugintest.MaxFindings, "; stopped at 50 findings"},
+	} {
+		t.Run(c.check, func(t *testing.T) {
+			f := oneCase(t, "testdata/hostile/hostile_test.yaml", c.check)
+			r := run(t, f, plugintest.Config{Plugin: module, Run: regexp.MustCompile(hostileRun), Patience: time.Minute}).Results[0]
+			if len(r.Failures) != c.count || !strings.HasSuffix(r.Note, "1 case"+c.note) {
+				t.Errorf("%d findings, noted %q: %.500q", len(r.Failures), r.Note, r.Failures)
+			}
+		})
+	}
+	found := 0
+	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "panics")
+	_, err := plugintest.Fuzz(t.Context(), f, plugintest.FuzzConfig{
+		Config: plugintest.Config{Plugin: module, CacheDir: cache}, Seed: 1, Folder: t.TempDir(), Time: 5 * time.Minute,
+		Found: func(plugintest.Finding) error { found++; return nil },
+	})
+	if err != nil || found != plugintest.MaxFindings {
+		t.Errorf("fuzz found %d, %v", found, err)
+	}
 }
 
 func TestFuzzNeedsCaseWithPeers(t *testing.T) {

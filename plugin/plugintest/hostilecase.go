@@ -109,7 +109,7 @@ func (s *subject) hunt(ctx context.Context, variants []adverse.Variant, until ti
 		return 0, false, err
 	}
 	for i := range variants {
-		if i >= minVariants && time.Now().After(until) || s.endless {
+		if i >= minVariants && time.Now().After(until) || s.endless || s.full() {
 			return ran, false, nil
 		}
 		ok, _, err := s.check(ctx, &variants[i], s.index<<32+variants[i].Order)
@@ -209,7 +209,7 @@ func (s *subject) check(ctx context.Context, v *adverse.Variant, order int) (ok 
 		if got.Stuck != "" {
 			return true, nil, nil // the machine was busy
 		}
-		key, reason = "random", fmt.Sprintf("two attempts differ: %s (%s), then %s (%s)", got.Result(), got.Message(), again.Result(), again.Message())
+		key, reason = keyRandom, fmt.Sprintf("two attempts differ: %s (%s), then %s (%s)", got.Result(), got.Message(), again.Result(), again.Message())
 	}
 	s.endless = s.endless || got.Stuck != ""
 	least, err := s.shrunk(ctx, v, key)
@@ -241,8 +241,30 @@ func (s *subject) shrunk(ctx context.Context, v *adverse.Variant, key string) (*
 	return v, nil
 }
 
-// keySize is the key of a guest that allocates more than its peer sends.
-const keySize = "size"
+// Keys of causes.
+const (
+	keySize   = "size" // a guest that allocates more than its peer sends
+	keyLate   = "late"
+	keyFuel   = "fuel"
+	keyNumber = "NaN"
+	keyRandom = "random"
+)
+
+// inexpressible returns the rule of a key that a want cannot express; "" if it can.
+func inexpressible(key string) string {
+	switch key {
+	case keyLate:
+		return "the attempt ends at its timeout"
+	case keyFuel:
+		return "the number of instructions is in proportion to the data"
+	case keyNumber:
+		return "each value is a number"
+	case keyRandom:
+		return "two attempts have the same answer"
+	default:
+		return ""
+	}
+}
 
 // Limits of what a guest may use beyond what it uses for the case itself.
 const (
@@ -257,6 +279,10 @@ var (
 	notNumber = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?:^|[^\pL\pN_])(NaN|[+-]?Inf(?:inity)?)(?:$|[^\pL\pN_])`)
 	})
+	quoted = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*(?:\"|$)|'[^']*(?:'|$)|`[^`]*(?:`|$)")
+	})
+	place     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.[a-z]+:[0-9]+(?::[0-9]+)?`) })
 	anyDigits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`) })
 )
 
@@ -268,13 +294,13 @@ func (s *subject) judge(v *adverse.Variant, c *Case, got *attempted) (key, reaso
 	result, message := got.Result(), got.Message()
 	switch {
 	case got.Virtual > c.Timeout:
-		return "late", fmt.Sprintf("the attempt ends after %v; the timeout is %v", got.Virtual, c.Timeout)
-	case got.Memory > s.base.Memory+freeMemory+memoryPerByte*got.sent:
+		return keyLate, fmt.Sprintf("the attempt ends after %v; the timeout is %v", got.Virtual, c.Timeout)
+	case got.Memory > s.memoryLimit(got.sent):
 		return keySize, fmt.Sprintf("the guest has %s of memory, and %s without this; do not allocate a size that the peer claims", testfile.Size(got.Memory), testfile.Size(s.base.Memory))
 	case !got.Hung() && got.fuel > fuelFactor*s.base.fuel+freeFuel+fuelPerByte*got.sent:
-		return "fuel", fmt.Sprintf("the guest runs %s instructions, and %s without this", thousands(int(got.fuel)), thousands(int(s.base.fuel)))
+		return keyFuel, fmt.Sprintf("the guest runs %s instructions, and %s without this", thousands(int(got.fuel)), thousands(int(s.base.fuel)))
 	case got.Err == nil && notNumber().MatchString(message) && !notNumber().MatchString(s.base.Message()), refusedMetric(got) && !refusedMetric(s.base):
-		return "NaN", fmt.Sprintf("a value is not a number, and the result is %s (%s)", result, message)
+		return keyNumber, fmt.Sprintf("a value is not a number, and the result is %s (%s)", result, message)
 	case slices.Contains(s.c.Accepts, v.Family):
 	case v.Rule == adverse.Same && result != s.base.Result() && s.healthy():
 		return "same: " + string(v.Family), fmt.Sprintf("the result is %s (%s); must be %s, if the case has no accepts: [%s]", result, message, s.base.Result(), v.Family)
@@ -282,6 +308,11 @@ func (s *subject) judge(v *adverse.Variant, c *Case, got *attempted) (key, reaso
 		return "success: " + string(v.Family), fmt.Sprintf("the result is success (%s); if that is right, the case needs accepts: [%s]", message, v.Family)
 	}
 	return "", ""
+}
+
+// memoryLimit returns the memory that a guest may have for a case of a size.
+func (s *subject) memoryLimit(size uint64) uint64 {
+	return s.base.Memory + freeMemory + memoryPerByte*size
 }
 
 // healthy reports whether the case wants success or a warning. A case that wants a failure may depend on how
@@ -322,9 +353,14 @@ func unsound(got *attempted) (key, reason string) {
 	return "", ""
 }
 
-// cause returns the text of an error without the values that differ from variant to variant.
+// cause returns the text of an error without the values that differ from variant to variant: quoted parts,
+// numbers, and the message of a panic behind the place that it names.
 func cause(text string) string {
 	text, _, _ = strings.Cut(text, " interface conversion: ")
+	text = quoted().ReplaceAllString(text, "")
+	if at := place().FindStringIndex(text); at != nil {
+		text = text[:at[1]]
+	}
 	return anyDigits().ReplaceAllString(text, "0")
 }
 

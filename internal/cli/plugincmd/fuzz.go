@@ -81,7 +81,11 @@ func (f *fuzz) run(ctx context.Context, path string) error {
 		}
 		return command.Usage(hint, "%w", err)
 	}
-	fmt.Fprintf(f.env.Stdout, "%d variants in %s, %d found\n", variants, time.Since(start).Round(100*time.Millisecond), f.found)
+	stopped := ""
+	if f.found == plugintest.MaxFindings {
+		stopped = "; stopped there"
+	}
+	fmt.Fprintf(f.env.Stdout, "%d variants in %s, %d found%s\n", variants, time.Since(start).Round(100*time.Millisecond), f.found, stopped)
 	if f.found > 0 {
 		return &command.Exit{Code: command.ExitFailed}
 	}

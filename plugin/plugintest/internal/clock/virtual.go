@@ -17,12 +17,11 @@ var Epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 // Virtual is a clock on which only waiting takes time: a call of Wait moves it to the next
 // event or to the end of the wait. While a peer acts in real time, a wait takes real time. The zero value is not usable: see [NewVirtual].
 type Virtual struct {
-	limit *Limit // of the real time of one call
-
 	acted chan struct{} // signalled when a peer in real time has acted
 
 	mu       sync.Mutex
-	followed int // number of peers in real time
+	limit    *Limit // of the real time of one call
+	followed int    // number of peers in real time
 	now      time.Time
 	events   []event // by time, then in the order of the calls of At
 	timeouts []*timeout
@@ -58,6 +57,16 @@ func (l *Limit) Exceeded() time.Duration {
 	was := l.nanoseconds.Load()
 	l.nanoseconds.Store(min(was, int64(reduced)))
 	return time.Duration(was)
+}
+
+// Duration returns the limit.
+func (l *Limit) Duration() time.Duration { return time.Duration(l.nanoseconds.Load()) }
+
+// SetLimit replaces the limit for later calls of WithTimeout.
+func (c *Virtual) SetLimit(l *Limit) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limit = l
 }
 
 // Now implements [wasm.Clock].
@@ -235,7 +244,10 @@ func (c *Virtual) WithTimeout(ctx context.Context, d time.Duration) (context.Con
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(t.deadline) {
 		t.deadline = earlier
 	}
-	t.Context, t.cancel = context.WithTimeout(ctx, time.Duration(c.limit.nanoseconds.Load()))
+	c.mu.Lock()
+	limit := c.limit.Duration()
+	c.mu.Unlock()
+	t.Context, t.cancel = context.WithTimeout(ctx, limit) // it may call Err of a timeout, which locks
 	c.mu.Lock()
 	c.timeouts = append(c.timeouts, t)
 	c.moveLocked(c.now)

@@ -35,6 +35,10 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	switch do := r.Config.String("do", "talk"); do {
 	case "talk":
 		return talk(ctx, r, r.Config.String("say", "hello\n"))
+	case "once": // it closes its connection some time before it ends
+		out, err := talk(ctx, r, "hello\n")
+		time.Sleep(r.Config.Duration("for", time.Second))
+		return out, err
 	case "talks":
 		return talks(ctx, r)
 	case "sleep":
@@ -103,7 +107,7 @@ func talk(ctx context.Context, r *sdk.Request, text string) (probe.Outcome, erro
 		return sdk.Failuref("%v", err), nil
 	}
 	read := io.ReadAll
-	if network == "udp" {
+	if network == "udp" || r.Config.String("do", "") == "once" {
 		read = datagram
 	}
 	answer, err := read(conn)

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -35,10 +36,14 @@ var checks = map[string]func(net.Conn) (probe.Outcome, error){
 	"short line":      shortLine,
 	"not JSON":        notJSON,
 	"not a number":    notNumber,
+	"fails with Inf":  failsWithInf,
 	"other protocol":  otherProtocol,
 	"unbounded read":  unboundedRead,
 	"one read":        oneRead,
 	"short datagram":  shortDatagram,
+	"panics":          func(conn net.Conn) (probe.Outcome, error) { return panics(conn, "%s") },
+	"panics quoting":  func(conn net.Conn) (probe.Outcome, error) { return panics(conn, "%q") },
+	"panics at place": func(conn net.Conn) (probe.Outcome, error) { return panics(conn, "src/lib.go:12:7: %s") },
 }
 
 func check(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
@@ -184,6 +189,15 @@ func shortLine(conn net.Conn) (probe.Outcome, error) {
 	return sdk.Successf("%s jobs", strings.Split(text, " ")[1]), nil
 }
 
+// panics panics with all that it has read, in a format.
+func panics(conn net.Conn, format string) (probe.Outcome, error) {
+	text, err := line(conn)
+	if err != nil || !strings.HasSuffix(text, "17 jobs") {
+		panic(fmt.Sprintf("unexpected "+format, text))
+	}
+	return sdk.Successf("%s", text), nil
+}
+
 func notJSON(conn net.Conn) (probe.Outcome, error) {
 	text, err := line(conn)
 	if err != nil {
@@ -197,6 +211,15 @@ func notJSON(conn net.Conn) (probe.Outcome, error) {
 		return sdk.Failuref("not ok"), nil
 	}
 	return sdk.Successf("ok"), nil
+}
+
+// failsWithInf fails with a message that has no number.
+func failsWithInf(conn net.Conn) (probe.Outcome, error) {
+	out, err := notNumber(conn)
+	if strings.Contains(out.Output, "Inf") {
+		return sdk.Failuref("%s", out.Output), nil
+	}
+	return out, err
 }
 
 func notNumber(conn net.Conn) (probe.Outcome, error) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ type conn struct {
 	net    *peer.Network
 	addr   peer.Addr
 	link   *program.Link // with the process that plays the server; set before the connection is used
+	closed atomic.Bool   // by the plugin
 
 	mu      sync.Mutex // guards the fields below, the state of the server
 	server  *server

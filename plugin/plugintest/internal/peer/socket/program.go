@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -31,7 +32,11 @@ func (p *programs) open(ctx context.Context, c *conn) (*program.Link, error) {
 	if network == "unix" {
 		network = "tcp"
 	}
-	report := func(err error) { c.net.Faultf("%s: %s: %v", c.net.Line(s.Line), s.Dial, err) }
+	report := func(err error) {
+		if !c.player.finished(c) {
+			c.net.Faultf("%s: %s: %v", c.net.Line(s.Line), s.Dial, err)
+		}
+	}
 	if !s.Program.Listens {
 		process, err := p.group.Start(s.Program, network, report)
 		if err != nil {
@@ -44,6 +49,20 @@ func (p *programs) open(ctx context.Context, c *conn) (*program.Link, error) {
 		return nil, err
 	}
 	return process.Dial(ctx, network, c.receive)
+}
+
+// finished reports whether the plugin needs the process of c no more: the attempt is over, or the plugin has
+// closed c and every other connection with the process.
+func (p *player) finished(c *conn) bool {
+	switch {
+	case c.net.Over():
+		return true
+	case !c.server.Program.Listens:
+		return c.closed.Load()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !slices.ContainsFunc(c.server.conns, func(o *conn) bool { return !o.closed.Load() })
 }
 
 // listener returns the one process of a server that listens.
@@ -93,6 +112,7 @@ func (c *conn) receive(data []byte, end error) {
 
 // Close implements [net.Conn].
 func (c *conn) Close() error {
+	c.closed.Store(true)
 	if c.link != nil {
 		c.link.Close()
 	}
