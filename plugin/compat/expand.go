@@ -190,10 +190,12 @@ func (x *expander) resolve(ref string) (any, error) {
 	at := x.root
 	for _, step := range strings.Split(pointer, "/")[1:] {
 		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
-		o, ok := at.(object)
-		if at, ok = o[step]; !ok {
+		o, _ := at.(object)
+		next, ok := o[step]
+		if !ok {
 			return nil, fmt.Errorf("has the $ref %.80q, which cannot be compared", ref)
 		}
+		at = next
 	}
 	return x.schema(at, false)
 }
