@@ -20,7 +20,7 @@ import (
 //	lang/LANGUAGE          what the tools of a language read
 //	source/LANGUAGE/KIND   the source
 //
-// Files of later folders replace those of earlier ones.
+// A file of a later folder replaces one of an earlier folder.
 //
 //go:embed scaffold
 var scaffolds embed.FS

@@ -51,7 +51,7 @@ func newSearch(env *command.Env) *cobra.Command {
 		Use:   "search [WORD]",
 		Short: "Find plugins in an index, and among the plugins of prober",
 		Long: "Search prints the plugins with WORD in their name, description or keywords: those that are part of\n" +
-			"prober, and with --index those of an index.",
+			"prober, and plugins of an index with --index.",
 		Example: "  prober plugin search redis\n  prober plugin search database --index https://plugins.example.com/index.yaml",
 		Args:    command.AtMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
