@@ -171,6 +171,7 @@ spec: {containers: [{name: job, command: [sh, -c, "sleep 1; exit 1"]}]}
 apiVersion: prober.dev/v1
 kind: AgentConfig
 targets: [{name: web, probe: {httpGet: {path: /status, port: PORT}, period: 1s}, static: ["127.0.0.1:PORT"]}]
+slo: [{name: shop, match: [{pod: shop}], objective: 99.9, window: 30d}]
 `, "PORT", port))
 	return pods, config
 }
