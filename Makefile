@@ -123,7 +123,7 @@ test: ## all tests that need only Go
 # Programs that tests build are built without cgo, as for test, and so come from the cache. Left out are
 # packages whose tests run guests and build artifacts, and cmd/prober, whose scripts run what the tests of
 # agent and internal/cli run too: of their own these packages start few goroutines.
-UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/archtest internal/cli/importcmd internal/cli/plugincmd internal/docstest internal/embedsize internal/release internal/typecheck plugin/plugintest sdk
+UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/archtest internal/cli/importcmd internal/cli/plugincmd internal/docstest internal/embedsize internal/release internal/typecheck plugin/compat plugin/plugintest sdk
 # Tests that write files, run guests or simulate days for minutes under the detector, and start no goroutine for it;
 # and most seeds of simulations. A regular expression of -skip.
 UNRACED_TESTS := ^(TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestFuelIsDeterministic|TestFullDiskFromStartBoundsMemory|TestFullDiskKeepsPendingChanges|TestHistoryFitsItsBudget|TestStepGrowsWithLengthOfHistory)$$|^TestReadersEndWithPresentState$$/^seed=[2-7]$$|^TestSimulation$$/^seed=([4-9]|..)$$

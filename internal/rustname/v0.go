@@ -80,7 +80,7 @@ func (p *parser) base62() int {
 		if p.bad {
 			return 0
 		}
-		n = min(n, 1<<48) // a disambiguator may be any number
+		n = min(n, 1<<24) // a disambiguator may be any number; int may have 32 bits
 	}
 }
 
