@@ -52,7 +52,7 @@ type Host struct {
 	// outcome.
 	KV map[string][]byte
 
-	// Features are those of [Request]. Nil means all capabilities.
+	// Features are the features of [Request]. Nil means all capabilities.
 	Features []string
 
 	open *connections // connections of the attempt; nil without one

@@ -81,7 +81,7 @@ type Request struct {
 	Self        PluginInfo
 	HostVersion string // version of prober
 	// Features has the capabilities of the plugin: those that are always granted, or requested and granted.
-	// Ask it before using a capability that is optional in the manifest. A native program has those of [Host].
+	// Ask it before using a capability that is optional in the manifest. A native program has the capabilities of [Host].
 	Features []string
 
 	kv    KV

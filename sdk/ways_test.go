@@ -128,7 +128,7 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 	return guest
 }
 
-// credentials returns those of the name "own".
+// credentials returns the credentials called "own".
 func credentials(_, name string) (*cryptotls.Config, error) {
 	if name != "own" {
 		return nil, fs.ErrPermission

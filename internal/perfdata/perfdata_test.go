@@ -149,7 +149,7 @@ func TestMetricNameIsValid(t *testing.T) {
 }
 
 // The grammar of the plugin guidelines, as a regular expression. Values may have a plus sign and an exponent, since
-// these are read as what they mean.
+// these are read by their meaning.
 const (
 	strictLabel  = `(?:'((?:[^']|'')+)'|([^'=\s][^=\s]*))`
 	strictNumber = `([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)`

@@ -44,7 +44,7 @@ func encoded(secret string) []form {
 	return forms
 }
 
-// encodedTwice returns the forms of a secret in UTF-16, and those of its escaped and encoded spellings in base64 and in
+// encodedTwice returns the forms of a secret in UTF-16, and its escaped and encoded spellings in base64 and in
 // hexadecimal digits; nil if it is too
 // short or too long, or has several lines.
 func encodedTwice(secret string) (forms []form) {

@@ -57,7 +57,7 @@ func isHash(part string) bool {
 	return len(part) == 17 && part[0] == 'h' && strings.Trim(part[1:], "0123456789abcdef") == ""
 }
 
-// escapes are the escapes of the legacy mangling, save those of a code point.
+// escapes are the escapes of the legacy mangling, without code points.
 var escapes = strings.NewReplacer(
 	"$SP$", "@", "$BP$", "*", "$RF$", "&", "$LT$", "<", "$GT$", ">", "$LP$", "(", "$RP$", ")", "$C$", ",", "..", "::",
 )

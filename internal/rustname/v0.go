@@ -110,7 +110,7 @@ func (p *parser) identifier() (name string, number int) {
 	return name, number
 }
 
-// back reads a reference, and reads with read what is at its place.
+// back reads a reference, and calls read at its place.
 func (p *parser) back(read func()) {
 	here := p.at - 1
 	to := p.base62()

@@ -39,7 +39,7 @@ func TestCellsAreChecked(t *testing.T) {
 	}
 }
 
-// TestSourcesAreRead checks that each reader finds the kinds of names, and not those of other types.
+// TestSourcesAreRead checks that each reader finds the kinds of names, and no other types.
 func TestSourcesAreRead(t *testing.T) {
 	for i, c := range []struct{ has, lacks string }{
 		{"Dial Dialer.DialContext HTTPRequest.HTTP2 Request.Progressf", "Host.Dial hostDial.x"},

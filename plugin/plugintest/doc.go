@@ -241,7 +241,7 @@
 // This check derives variants from each passing case, and runs as many as [Config.Patience] allows, at most 2,000
 // of a case. The peers of net stop at each byte: they close, reset the connection, or stay silent. They answer
 // byte by byte, or as servers of other protocols, with garbage, or with other lengths, numbers and lines. The
-// servers of http have other statuses, headers and bodies, and those of dns other answers. [Fuzz] combines such
+// servers of http have other statuses, headers and bodies, and servers of dns other answers. [Fuzz] combines such
 // changes at random.
 //
 // A variant fails if the guest traps, exhausts its memory, breaks the contract, exceeds the deadline or never

@@ -87,7 +87,7 @@ func (h *hunter) count(ran, total int) {
 	h.ran, h.total, h.cases = h.ran+ran, h.total+total, h.cases+1
 }
 
-// hunter runs variants of the cases of a file and collects what they find.
+// hunter runs variants of the cases of a file and collects their findings.
 type hunter struct {
 	guestRun
 	editor    *testfile.Editor

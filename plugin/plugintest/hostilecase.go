@@ -28,7 +28,7 @@ type subject struct {
 	endless bool  // an attempt had no end: the others would take too long
 }
 
-// attempted is the answer to a variant and what it cost.
+// attempted is the answer to a variant and its cost.
 type attempted struct {
 	*testfile.Answer
 	fuel uint64 // 0 if the guest is not metered; more than it used if it hung
@@ -185,7 +185,7 @@ func (s *subject) need(ctx context.Context, stream *adverse.Stream) (int, error)
 	return low, nil
 }
 
-// check runs a variant and keeps what it finds. ok is false if the variant is no valid case. found is nil if
+// check runs a variant and keeps its finding. ok is false if the variant is no valid case. found is nil if
 // the variant breaks no rule, or one that is known.
 func (s *subject) check(ctx context.Context, v *adverse.Variant, order int) (ok bool, found *finding, err error) {
 	c, got, err := s.try(ctx, v.Edit)
@@ -266,7 +266,7 @@ func inexpressible(key string) string {
 	}
 }
 
-// Limits of what a guest may use beyond what it uses for the case itself.
+// Limits of a guest's use beyond its use for the case itself.
 const (
 	freeMemory    = 4 << 20 // the heap of a guest in Go grows in such steps
 	memoryPerByte = 16      // that a peer sends

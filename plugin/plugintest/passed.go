@@ -92,7 +92,7 @@ func (p *passed) note(inputs string) (note string, ok bool) {
 // add adds a check that passed.
 func (p *passed) add(inputs, note string) { p.now[inputs] = note }
 
-// write keeps the checks that passed. Without it, they run again. all reports whether every check was run: what is not used any more is
+// write keeps the checks that passed. Without it, they run again. all reports whether every check was run: unused entries are
 // then dropped.
 func (p *passed) write(all bool) error {
 	if p.path == "" {

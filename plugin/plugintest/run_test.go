@@ -215,7 +215,7 @@ func TestRandomBytesDependOnPositionInFile(t *testing.T) {
 	}
 }
 
-// The clock of a case with a time starts there, and those of the cases behind it do not.
+// The clock of a case with a time starts there, and the clocks of later cases do not.
 func TestSeedAndTimeFixACase(t *testing.T) {
 	t.Parallel()
 	f := load(t, `

@@ -93,7 +93,7 @@ export class HttpResponse {
     return headers === null ? null : lookup(headers, name);
   }
 
-  /** Returns the lines of a header, by its name in lower case, such as those of "set-cookie". */
+  /** Returns the lines of a header, by its name in lower case, such as of "set-cookie". */
   headers(name: string): string[] {
     const lines: string[] = [];
     const repeated = items(this.head, "repeated");

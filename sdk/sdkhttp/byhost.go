@@ -14,7 +14,7 @@ import (
 // http.RoundTripper if the operator grants URLs rather than connections. http.Client follows redirects,
 // each of which must be granted. Several values of a header of a request are joined by ", ".
 //
-// The other fields are those of an [sdk.HTTPRequest].
+// The other fields are as in an [sdk.HTTPRequest].
 type ByHost struct {
 	TLS                     sdk.TLSOptions // ALPN must be empty
 	HTTP2                   bool

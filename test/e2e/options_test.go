@@ -122,7 +122,7 @@ func testTimes(t *testing.T, module []byte) {
 	}
 }
 
-// record calls the probe of a module, and returns what it passed to the host.
+// record calls the probe of a module, and returns the requests that reached the host.
 func record(t *testing.T, module []byte) passed {
 	t.Helper()
 	host, probe := instantiate(t, module)

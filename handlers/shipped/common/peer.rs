@@ -217,7 +217,7 @@ impl Peer<'_> {
         }
     }
 
-    /// Reads more. excerpt is what is shown of the start of an answer; may be "".
+    /// Reads more. excerpt is the shown start of an answer; may be "".
     fn more(&mut self, excerpt: &str) -> Result<()> {
         let mut part = String::new();
         if self.awaited.received > 0 {

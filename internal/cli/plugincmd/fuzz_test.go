@@ -77,7 +77,7 @@ func TestFuzzWrongUsage(t *testing.T) {
 	}
 }
 
-// A signal ends fuzz normally: its exit code is about what it found.
+// A signal ends fuzz normally: its exit code is about its findings.
 func TestFuzzEndsAfterSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()

@@ -50,7 +50,7 @@ type configField struct {
 	required                bool
 }
 
-// notes returns what is known of the field besides its type. withDefault includes the default.
+// notes returns remarks on the field besides its type. withDefault includes the default.
 func (f configField) notes(withDefault bool) string {
 	var notes []string
 	if f.description != "" {

@@ -94,7 +94,7 @@ func (f *indexFlags) outdated(ctx context.Context, env *command.Env, file string
 	return ages, nil
 }
 
-// ageOf returns what is known of a locked plugin without its registry.
+// ageOf returns the age of a locked plugin without asking its registry.
 func ageOf(x *placedIndex, l trust.Locked) age {
 	a := age{Name: l.Name, Locked: l.Version, State: stateUnknown}
 	if p, ok := x.Find(l.Name); ok {

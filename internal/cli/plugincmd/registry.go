@@ -371,7 +371,7 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 }
 
 // unpack writes a to the file out, into the folder out, or into the working folder: the module, or
-// the program and its manifest, the signature and the report. It removes those of an older file, and warns
+// the program and its manifest, the signature and the report. It removes the files of an older one, and warns
 // if no host can load the module.
 func unpack(ctx context.Context, env *command.Env, a *oci.Artifact, out string) (err error) {
 	folder := filepath.Dir(out)

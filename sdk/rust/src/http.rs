@@ -101,7 +101,7 @@ impl Response {
         json::lookup(json::lookup(&self.head, "headers")?, name).map(json::text)
     }
 
-    /// Returns the lines of a header, by its name in lower case, such as those of "set-cookie".
+    /// Returns the lines of a header, by its name in lower case, such as of "set-cookie".
     pub fn headers(&self, name: &str) -> Vec<String> {
         let repeated = json::items(json::lookup(&self.head, "repeated").unwrap_or_default());
         let field = |line: &str, name: &str| json::lookup(line, name).map(json::text).unwrap_or_default();

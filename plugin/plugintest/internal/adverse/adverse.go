@@ -2,7 +2,7 @@
 // early, answer slowly, answer something else, or lie about lengths. It edits the case as it is written
 // in its file, so every variant is a test case that can be pasted there. It runs nothing.
 //
-// Read this file first. script.go has the peers of host.net, web.go those of host.http, and dns.go those
+// Read this file first. script.go has the peers of host.net, web.go the peers of host.http, and dns.go the peers
 // of host.dns. values.go has the bytes that they send, and random.go the variants of a fuzzer.
 package adverse
 
@@ -105,7 +105,7 @@ func New(item *yamlpos.Node) *Plan {
 }
 
 // First returns at most n variants in an order in which the first ones say most: in turn one of each family, and
-// those of a family evenly spread.
+// each family evenly spread.
 func (p *Plan) First(n int) []Variant {
 	families := make(map[testfile.Fault][]int)
 	var names []testfile.Fault

@@ -177,7 +177,7 @@ func (h *redactor) text(text string) string {
 	return text
 }
 
-// inBase64 returns token with hide applied to what it encodes.
+// inBase64 returns token with hide applied to the decoded bytes.
 func inBase64(token string, hide func(string) string) string {
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
 		decoded, err := encoding.DecodeString(token)
@@ -191,7 +191,7 @@ func inBase64(token string, hide func(string) string) string {
 	return token
 }
 
-// inHex returns token with hide applied to what it encodes.
+// inHex returns token with hide applied to the decoded bytes.
 func inHex(token string, hide func(string) string) string {
 	decoded, err := hex.DecodeString(token)
 	if err != nil {

@@ -129,7 +129,7 @@ func (l *Link) Write(data []byte) error {
 	}
 }
 
-// Close ends what is sent to the process, which may send on.
+// Close ends the input of the process, which may send on.
 func (l *Link) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +139,7 @@ func (l *Link) Close() {
 	}
 }
 
-// write sends what is queued, and then the end.
+// write sends the queue, and then the end.
 func (l *Link) write() {
 	for data := range l.queue {
 		if _, err := l.to.Write(data); err != nil {
