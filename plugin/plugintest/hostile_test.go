@@ -16,9 +16,13 @@ import (
 
 const hostileRun = "conformance: peers that break the protocol"
 
-// hostileGuest builds the module of testdata/hostile.
+// hostileGuest builds the module of testdata/hostile. Tests of it are skipped under the race detector, which make
+// test-race does not run for this package.
 func hostileGuest(t *testing.T) string {
 	t.Helper()
+	if race {
+		t.Skip("hundreds of calls take minutes under the race detector")
+	}
 	module, err := hostileModule()
 	if err != nil {
 		t.Fatal(err)
@@ -63,9 +67,6 @@ func oneCase(t *testing.T, path, name string) *plugintest.File {
 // the checks without a fault.
 func TestHostilePeersFindFaults(t *testing.T) {
 	t.Parallel()
-	if race {
-		t.Skip("hundreds of calls take minutes under the race detector")
-	}
 	module := hostileGuest(t)
 	for _, c := range []struct{ check, want string }{
 		{"good line", ""},
@@ -105,9 +106,6 @@ func TestHostilePeersFindFaults(t *testing.T) {
 // A printed case, appended to its file, fails as the check did.
 func TestHostilePeersPrintCasesThatReproduce(t *testing.T) {
 	t.Parallel()
-	if race {
-		t.Skip("hundreds of calls take minutes under the race detector")
-	}
 	module := hostileGuest(t)
 	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "short line")
 	report := run(t, f, plugintest.Config{Plugin: module, Run: regexp.MustCompile(hostileRun), Patience: time.Minute})
@@ -132,9 +130,6 @@ func TestHostilePeersPrintCasesThatReproduce(t *testing.T) {
 // A printed case has a limit of memory, or says that it may pass.
 func TestHostilePeersPrintRuleThatWantLacks(t *testing.T) {
 	t.Parallel()
-	if race {
-		t.Skip("hundreds of calls take minutes under the race detector")
-	}
 	module := hostileGuest(t)
 	const comment = "# This case may pass before the plugin is mended: its want cannot express that "
 	for _, c := range []struct{ check, want string }{
@@ -153,9 +148,6 @@ func TestHostilePeersPrintRuleThatWantLacks(t *testing.T) {
 // A check that passed runs again only if the plugin or its case changes.
 func TestPassedChecksAreKept(t *testing.T) {
 	t.Parallel()
-	if race {
-		t.Skip("hundreds of calls take minutes under the race detector")
-	}
 	cfg := plugintest.Config{Plugin: hostileGuest(t), Run: regexp.MustCompile("conformance: (peers|.*agree)"), Patience: time.Minute, PassedDir: filepath.Join(t.TempDir(), "passed")}
 	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "good line")
 	second := oneCase(t, "testdata/hostile/hostile_test.yaml", "good status")
@@ -198,9 +190,6 @@ func TestPassedChecksAreKept(t *testing.T) {
 // A check that ended before its last variant runs again.
 func TestPassedChecksAreComplete(t *testing.T) {
 	t.Parallel()
-	if race {
-		t.Skip("hundreds of calls take minutes under the race detector")
-	}
 	cfg := plugintest.Config{Plugin: hostileGuest(t), Run: regexp.MustCompile(hostileRun), PassedDir: filepath.Join(t.TempDir(), "passed")}
 	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "good line")
 	for _, c := range []struct {
@@ -250,9 +239,6 @@ func TestPassedChecksDependOnManifestBesideModule(t *testing.T) {
 // Fuzz finds a fault, and its file reproduces it.
 func TestFuzzFindsFault(t *testing.T) {
 	t.Parallel()
-	if race {
-		t.Skip("hundreds of calls take minutes under the race detector")
-	}
 	module := hostileGuest(t)
 	f := oneCase(t, "testdata/hostile/hostile_test.yaml", "short datagram")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -294,9 +280,6 @@ func resultOf(diff string) string {
 // A panic with the data of the peer is one cause, unless its message is all that is known of it.
 func TestPanicsWithDataAreBounded(t *testing.T) {
 	t.Parallel()
-	if race {
-		t.Skip("hundreds of calls take minutes under the race detector")
-	}
 	module := hostileGuest(t)
 	for _, c := range []struct {
 		check string
