@@ -114,6 +114,7 @@ type item struct {
 	times     int          // how often it began again before a message was delivered
 
 	group *group // nil: not resolved yet
+	index int    // in [incidents]
 
 	gen       int       // number of changes of state
 	owedGen   int       // gen when owed was last set
@@ -153,7 +154,7 @@ type group struct {
 // See RATIONALE.md, "Why does a receiver keep the newest state of each probe, and no queue?"
 type book struct {
 	spec    *config.Receiver
-	items   map[Key]*item
+	items   incidents
 	groups  map[string]*group
 	begins  map[Key][]time.Time // of the newest incidents of each probe, see [book.recent]
 	changes int                 // number of changes of state
@@ -170,7 +171,7 @@ type book struct {
 }
 
 func newBook(spec *config.Receiver) *book {
-	return &book{spec: spec, items: make(map[Key]*item), groups: make(map[string]*group), begins: make(map[Key][]time.Time), limit: pace.Rate{Burst: spec.MaxPerMinute, Every: time.Minute / time.Duration(spec.MaxPerMinute)}}
+	return &book{spec: spec, groups: make(map[string]*group), begins: make(map[Key][]time.Time), limit: pace.Rate{Burst: spec.MaxPerMinute, Every: time.Minute / time.Duration(spec.MaxPerMinute)}}
 }
 
 // removalWait is how long a probe must be gone before its incident ends: a reload replaces probes.
@@ -181,7 +182,7 @@ func (b *book) apply(c *change, now time.Time) {
 	for _, x := range c.before {
 		b.apply(x, now)
 	}
-	it := b.items[c.key]
+	it := b.items.get(c.key)
 	if c.removed {
 		if it != nil && it.uid == c.uid && it.state != quiet {
 			it.maybeGone, it.check = true, now.Add(b.removalWait())
@@ -201,7 +202,7 @@ func (b *book) apply(c *change, now time.Time) {
 			return
 		}
 		it = &item{Key: c.key, labels: c.labels, state: quiet, told: quiet, worst: quiet, since: c.at}
-		b.items[c.key] = it
+		b.items.add(it)
 	}
 	it.uid, it.target, it.maybeGone = c.uid, cmp.Or(c.target, it.target), false
 	if state != quiet && it.handler != c.handler {
@@ -264,7 +265,7 @@ func (b *book) setState(it *item, state states.State, at time.Time) {
 // removeIfSettled removes an item if there is nothing to send about it.
 func (b *book) removeIfSettled(it *item) {
 	if it.state == quiet && !it.owed && !it.sending && (it.told == quiet || !b.spec.Resolved) {
-		delete(b.items, it.Key)
+		b.items.remove(it)
 	}
 }
 
@@ -352,9 +353,9 @@ func (b *book) ready(it *item) time.Time {
 
 // checkDue returns the probes that may be gone and must be checked now.
 func (b *book) checkDue(now time.Time) (keys []Key) {
-	for key, it := range b.items {
+	for it := range b.items.each() {
 		if it.maybeGone && !now.Before(it.check) {
-			keys = append(keys, key)
+			keys = append(keys, it.Key)
 		}
 	}
 	return keys
@@ -369,9 +370,9 @@ func (b *book) due(it *item) time.Time { return latest(b.ready(it), it.waits.Add
 func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 	mayOwe := !b.isQuiet(now)
 	changed = b.settleSteady(now)
-	for key, it := range b.items {
+	for it := range b.items.each() {
 		if it.maybeGone && !now.Before(it.check) {
-			if exists(key) {
+			if exists(it.Key) {
 				it.check = now.Add(b.removalWait())
 			} else {
 				b.end(it, now)
@@ -383,7 +384,7 @@ func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 			it.setOwed()
 			changed = true
 		case mayOwe && it.state == quiet && !it.sending && now.Sub(latest(latest(it.at, it.ended), b.quietUntil)) > b.spec.Retention:
-			delete(b.items, key)
+			b.items.remove(it)
 			b.dropped++
 			changed = true
 		}
@@ -417,7 +418,7 @@ func (b *book) takeOver(other *book, same bool, now time.Time) {
 	if mayFlap {
 		b.begins = other.begins
 	}
-	for key, it := range other.items {
+	for it := range other.items.each() {
 		if it.flapping.on && !mayFlap {
 			other.settle(it, now)
 		}
@@ -426,7 +427,7 @@ func (b *book) takeOver(other *book, same bool, now time.Time) {
 			it.told, it.owed, it.worst, it.times = quiet, false, quiet, 0
 		}
 		if it.state != quiet || it.told != quiet || it.owed {
-			b.items[key] = it
+			b.items.add(it)
 		}
 	}
 	for name, g := range other.groups {
@@ -438,7 +439,7 @@ func (b *book) takeOver(other *book, same bool, now time.Time) {
 
 // reselect ends the incidents that the receiver does not select any more.
 func (b *book) reselect(now time.Time) {
-	for _, it := range b.items {
+	for it := range b.items.each() {
 		if it.state != quiet && (!selects(b.spec, &change{key: it.Key, handler: it.handler, labels: it.labels}) || !b.selectsState(it.state)) {
 			b.end(it, now)
 		}
@@ -472,7 +473,7 @@ type plan struct {
 func (b *book) plans(now time.Time) []plan {
 	b.round++
 	all := b.planned[:0]
-	for _, it := range b.items {
+	for it := range b.items.each() {
 		g := b.groupOf(it)
 		if g.round != b.round {
 			g.round, g.plan = b.round, -1
@@ -559,7 +560,7 @@ func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 
 // nextUpdate returns when [book.update] may next change something; the zero time is never.
 func (b *book) nextUpdate(now time.Time) (at time.Time) {
-	for _, it := range b.items {
+	for it := range b.items.each() {
 		for _, t := range []time.Time{b.owedAt(it), it.checkAt(), it.steadyAt()} {
 			if t.After(now) && (at.IsZero() || t.Before(at)) {
 				at = t
@@ -592,7 +593,7 @@ func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Caus
 		taken[p.group] = true
 		p.lastTry = now
 	}
-	for _, it := range b.items {
+	for it := range b.items.each() {
 		if !taken[b.groupOf(it)] {
 			continue
 		}
@@ -657,7 +658,7 @@ func (b *book) refused(groups []plan, now time.Time) {
 // pending returns the number of incidents with something to send, and the number of incidents that are
 // open for the receiver.
 func (b *book) pending() (pending, open int) {
-	for _, it := range b.items {
+	for it := range b.items.each() {
 		if !it.withheld() && (it.owed || it.state != it.told || it.causeChanged()) {
 			pending++
 		}
@@ -671,7 +672,7 @@ func (b *book) pending() (pending, open int) {
 // force makes all incidents due that have lasted long enough, for the last messages of an agent.
 func (b *book) force(now time.Time) {
 	b.sent = pace.Bucket{}
-	for _, it := range b.items {
+	for it := range b.items.each() {
 		if it.state != it.told && !it.withheld() && !now.Before(b.ready(it)) {
 			if it.state == quiet {
 				it.owed = true

@@ -130,7 +130,7 @@ func (b *book) settle(it *item, now time.Time) {
 // settleSteady ends the flapping of probes that are steady, and forgets old incidents. It reports whether it
 // ended one.
 func (b *book) settleSteady(now time.Time) (changed bool) {
-	for _, it := range b.items {
+	for it := range b.items.each() {
 		if it.flapping.on && !now.Before(it.steadyAt()) {
 			b.settle(it, now)
 			changed = true

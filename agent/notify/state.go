@@ -74,7 +74,7 @@ type savedGroup struct {
 // save returns the state of b for the state file.
 func (b *book) save() *savedReceiver {
 	s := &savedReceiver{QuietUntil: b.quietUntil}
-	for _, it := range b.items {
+	for it := range b.items.each() {
 		s.Items = append(s.Items, savedItem{
 			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.target, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
 			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(), it.labels, it.flapping.save(), it.held, it.released,
@@ -117,7 +117,7 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 		}
 		it.maybeGone, it.check = it.state != quiet, now.Add(restoredWait)
 		it.waits = b.ready(it)
-		b.items[it.Key] = it
+		b.items.add(it)
 		b.groupOf(it)
 		if it.flapping.on && !b.spec.FlapDetection {
 			b.settle(it, now)

@@ -53,8 +53,8 @@ func (r *receiver) status() api.Receiver {
 	if b.isQuiet(time.Now()) {
 		s.QuietUntil = b.quietUntil.UTC()
 	}
-	items := make([]*item, 0, len(b.items))
-	for _, it := range b.items {
+	items := make([]*item, 0, b.items.len())
+	for it := range b.items.each() {
 		items = append(items, it)
 	}
 	slices.SortFunc(items, func(x, y *item) int { return cmp.Or(y.since.Compare(x.since), x.compare(&y.Key)) })
