@@ -1,7 +1,6 @@
 package plugincmd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -186,20 +185,39 @@ func (f goFile) vet(files *token.FileSet, sdkhttp bool) (findings []finding) {
 	return findings
 }
 
-// useless are texts in sources of other languages that do not work inside a guest, by file extension, each
-// with its replacement.
-var useless = map[string]map[string]string{
-	".rs":  {"std::net::": "reaches no network in a guest: use prober::net"},
+// useless is a text in a source that is not in Go, which does not work inside a guest.
+type useless struct {
+	text string
+	with []string // one of them must follow in the line, if there are any
+	why  string
+}
+
+// uselessTexts are by file extension.
+var uselessTexts = map[string][]useless{
+	".rs":  {{"std::net::", []string{"TcpStream", "TcpListener", "UdpSocket", "ToSocketAddrs", "*"}, "reaches no network in a guest: use prober::net"}},
 	".c":   sockets,
 	".h":   sockets,
 	".cpp": sockets,
 	".cc":  sockets,
 	".hpp": sockets,
-	".ts":  {"Date.now(": "is no function of prober's: use now", "Math.random(": "is no function of prober's"},
+	".ts": {
+		{text: "Date.now(", why: "is no function of prober's: use now"},
+		{text: "Math.random(", why: "is no function of prober's"},
+	},
 }
 
-var sockets = map[string]string{
-	"<sys/socket.h>": "reaches no network in a guest: use prober_dial", "<netdb.h>": "reaches no network in a guest: use prober_dial",
+var sockets = []useless{
+	{text: "<sys/socket.h>", why: "reaches no network in a guest: use prober_dial"},
+	{text: "<netdb.h>", why: "reaches no network in a guest: use prober_dial"},
+}
+
+// find returns the column of the text in a line, or 0.
+func (u useless) find(line string) int {
+	before, after, ok := strings.Cut(line, u.text)
+	if !ok || len(u.with) > 0 && !slices.ContainsFunc(u.with, func(with string) bool { return strings.Contains(after, with) }) {
+		return 0
+	}
+	return len(before) + 1
 }
 
 // maxSource is the largest size of a source file, in bytes.
@@ -208,7 +226,7 @@ const maxSource = 16 << 20
 // vetOtherSources searches the sources of a plugin that are not in Go, line by line.
 func vetOtherSources(dir string) (findings []finding, err error) {
 	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
-		switch texts := useless[filepath.Ext(file)]; {
+		switch texts := uselessTexts[filepath.Ext(file)]; {
 		case err != nil:
 			return err
 		case d.IsDir() && file != dir && isForeign(file):
@@ -219,9 +237,6 @@ func vetOtherSources(dir string) (findings []finding, err error) {
 			return err
 		}
 		return nil
-	})
-	slices.SortFunc(findings, func(a, b finding) int { // the texts of a file are in a map
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return findings, err
 }
@@ -234,14 +249,14 @@ func isForeign(dir string) bool {
 	return err == nil || strings.HasPrefix(name, ".") || slices.Contains([]string{sdkFolder, "node_modules", "target", "vendor"}, name)
 }
 
-func vetLines(file, source string, texts map[string]string) (findings []finding) {
+func vetLines(file, source string, texts []useless) (findings []finding) {
 	number := 0
 	for line := range strings.Lines(source) {
 		number++
 		code, _, _ := strings.Cut(line, "//")
-		for text, why := range texts {
-			if at := strings.Index(code, text); at >= 0 {
-				findings = append(findings, finding{Path: file, Line: number, Column: at + 1, Message: strings.Trim(text, ":(") + " " + why})
+		for _, u := range texts {
+			if column := u.find(code); column > 0 {
+				findings = append(findings, finding{Path: file, Line: number, Column: column, Message: strings.Trim(u.text, ":(") + " " + u.why})
 			}
 		}
 	}

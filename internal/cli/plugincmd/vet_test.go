@@ -25,7 +25,7 @@ func TestPluginVet(t *testing.T) {
 			"\t_, _ = net.Dial(\"tcp\", net.JoinHostPort(\"a\", \"1\"))\n\t_, _ = web.Get(\"http://a\")\n}\n",
 		"main_test.go": "package main\n\nimport \"net\"\n\nvar _ = net.Dial\n",
 		"main.c":       "#include <netdb.h>\n",
-		"lib.rs":       "// std::net:: is none\n  use std::net::TcpStream;\n",
+		"lib.rs":       "// std::net::TcpStream is none\n  use std::net::{IpAddr, TcpStream};\nuse std::net::IpAddr;\n",
 		"index.ts":     "let a = Date.now();\n",
 		"demo.wasm":    bareModule,
 	})
