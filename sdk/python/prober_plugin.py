@@ -12,14 +12,20 @@ again. A function validate(config) may return a text that says what is wrong wit
 
 `prober plugin build` makes one executable file of the module, its manifest and this SDK. It needs Debian's
 python3-grpcio and python3-cryptography. Tests of check.py need neither.
+
+A check of Nagios is a command that ends with nagios(), and needs neither as well.
 """
 
+import argparse
 import base64
 import datetime
+import decimal
 import json
 import math
 import os
+import re
 import sys
+import traceback
 
 SUCCESS, WARNING, FAILURE, UNKNOWN = range(4)
 
@@ -104,6 +110,42 @@ def seconds(text):
     if not text:
         raise ValueError("a duration is empty")
     return total
+
+
+class Arguments(argparse.ArgumentParser):
+    """Parses the arguments of a check of Nagios. Wrong ones make it UNKNOWN; without it, argparse ends the program
+    with 2, which is CRITICAL."""
+
+    def error(self, message):
+        nagios(lambda: unknown("%s: %s" % (self.prog, message)))
+
+
+def nagios(check):
+    """Calls check(), which returns an outcome, and ends the program as a check of Nagios: with a line and an exit
+    code. An exception is UNKNOWN. Metrics of Nagios have no labels."""
+    try:
+        out = check()
+        line = _line(out)
+    except Exception as err:
+        traceback.print_exc()
+        out = unknown(repr(err))
+        line = _line(out)
+    sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
+    sys.stdout.flush()
+    sys.exit(out.result)
+
+
+def _line(out):
+    """Returns the line of an outcome: the message, a bar, and the metrics."""
+    word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[out.result]
+    line = "%s - %s" % (word, " ".join(out.message.split()).replace("|", "/"))
+    metrics = []
+    for m in out.metrics:
+        if m["labels"] or not re.fullmatch("[^'=|\\s]+", m["name"]) or not re.fullmatch("[A-Za-z%]*", m["unit"]):
+            raise ValueError("Nagios has no metric like %r" % m)
+        number = re.sub(r"\.0$", "", format(decimal.Decimal(repr(m["value"])), "f"))
+        metrics.append("%s=%s%s" % (m["name"], number, m["unit"]))
+    return line + (" | " + " ".join(metrics) if metrics else "")
 
 
 def serve(plugin, manifest):

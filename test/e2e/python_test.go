@@ -114,6 +114,43 @@ func TestNewInPython(t *testing.T) {
 	}
 }
 
+// TestNagiosCheckInPython makes the project of a check, runs its cases, and breaks it.
+func TestNagiosCheckInPython(t *testing.T) {
+	dir := t.TempDir()
+	prober(t, dir, 0, "plugin", "new", "demo", "--lang", "python", "--kind", "nagios")
+	if found := prober(t, dir, 0, "plugin", "vet", "demo"); found != "" {
+		t.Errorf("plugin vet finds\n%s", found)
+	}
+	if tested := prober(t, dir, 0, "plugin", "test", "demo"); !strings.Contains(tested, "7 passed, 0 failed, 4 left out") {
+		t.Errorf("plugin test says\n%s", tested)
+	}
+	command := filepath.Join(dir, "demo/check_demo")
+	source, err := os.ReadFile(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name, outcome, wantLine string, wantCode int, arguments ...string) {
+		t.Helper()
+		text := strings.Replace(string(source), "    return judge(", "    "+outcome+"\n    return judge(", 1)
+		write(t, filepath.Join(dir, "demo"), "check_demo", text)
+		cmd := exec.Command(command, arguments...)
+		cmd.Env = []string{"LC_ALL=C"}
+		out, _ := cmd.Output()
+		if got := string(out); got != wantLine+"\n" || cmd.ProcessState.ExitCode() != wantCode {
+			t.Errorf("%s: %d, %q; want %d, %q", name, cmd.ProcessState.ExitCode(), got, wantCode, wantLine)
+		}
+	}
+	given := []string{"-w", "1", "-c", "2", dir}
+	check("no arguments", "", "UNKNOWN - check_demo: the following arguments are required: -w, -c, folder", 3)
+	check("arguments", "", "OK - 1 entries in "+dir+" | entries=1", 0, given...)
+	check("text", `return prober.warning("a|b\nc \u00e9\udcff")`, "WARNING - a/b c \u00e9?", 1, given...)
+	check("numbers", `return prober.failure("x").metric("a", 1e-7, "s").metric("b", 1e22).metric("c", float("nan"))`, "CRITICAL - x | a=0.0000001s b=10000000000000000000000", 2, given...)
+	check("labels", `return prober.success("x").metric("a", 1, labels={"b": "c"})`, "UNKNOWN - ValueError(\"Nagios has no metric like {'name': 'a', 'value': 1.0, 'unit': '', 'labels': {'b': 'c'}}\")", 3, given...)
+	check("unit", `return prober.success("x").metric("a", 1, "1/s")`, "UNKNOWN - ValueError(\"Nagios has no metric like {'name': 'a', 'value': 1.0, 'unit': '1/s', 'labels': {}}\")", 3, given...)
+	check("exception", `raise KeyError("x")`, "UNKNOWN - KeyError('x')", 3, given...)
+	check("no outcome", "return", "UNKNOWN - AttributeError(\"'NoneType' object has no attribute 'result'\")", 3, given...)
+}
+
 // TestPluginInPythonEndsWithHost starts the plugin as its host, and ends the connection.
 func TestPluginInPythonEndsWithHost(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

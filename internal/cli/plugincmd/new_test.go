@@ -67,6 +67,8 @@ func TestNewFilesOfEveryLanguageAndKind(t *testing.T) {
 				source = "src/main.rs"
 			case "go process":
 				source = "check.go"
+			case "python nagios":
+				source = "check_demo"
 			}
 			for _, file := range []string{".github/workflows/ci.yml", ".gitignore", "Makefile", "README.md", "plugin.yaml", "demo_test.yaml", source} {
 				text, err := os.ReadFile(filepath.Join(dir, file))

@@ -44,7 +44,7 @@ func kinds() []kind {
 		{"tls", "checks when the certificate of a server ends", `--target example.com:443 --config '{"warnDays": 30}'`, sdks},
 		{kindCommand, "counts the days until a date, as a WASI program", `--config '{"date": "2030-01-01"}'`, []string{langGo, langRust, langC, langCPP}},
 		{kindProcess, "reads a line from a server", `--target mail.example.com:25 --config '{"expect": "220"}'`, []string{langGo, langPython}},
-		{kindNagios, "counts the entries of a folder", "", []string{langShell}},
+		{kindNagios, "counts the entries of a folder", "", []string{langShell, langPython}},
 	}
 }
 
@@ -129,7 +129,7 @@ func projectIn(lang string) project {
 			title: "Python", source: "check.py", makeTest: []string{"python3 check_test.py"}, ignore: "__pycache__/\n",
 			setup: apt("python3-grpcio python3-cryptography"),
 		},
-		langShell: {title: "shell", source: "check_{{.Name}}"},
+		langShell: {title: "shell"},
 	}[lang]
 }
 
@@ -252,6 +252,12 @@ func (p newProject) values() (*strings.Replacer, error) {
 	if p.hasSDK() {
 		of.notes = copyOf + of.notes
 	}
+	if p.kind == kindNagios {
+		of.source, of.makeTest = "check_"+p.name, nil
+		if of.notes != "" {
+			of.notes += "\n"
+		}
+	}
 	native, makeTest := "", ""
 	for _, line := range of.native {
 		native += "    " + line + "\n"
@@ -276,7 +282,7 @@ func (p newProject) path(file string) string {
 		return p.name + plugintest.Suffix
 	case file == "main.wat":
 		return p.name + ".wat"
-	case file == "check.sh":
+	case file == "check.sh", file == "check.py" && p.kind == kindNagios:
 		return "check_" + p.name
 	case file == "main.c" && p.lang == langCPP:
 		return "main.cpp"
