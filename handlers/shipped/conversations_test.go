@@ -34,6 +34,12 @@ var conversations = []conversation{
 		},
 	},
 	{
+		plugin: "memcached", config: `{"username":"probe","password":"open sesame","key":"jobs","value":{"max":12}}`,
+		sends: []string{
+			"STORED\r\n", "STAT uptime 12\r\nSTAT limit_maxbytes 1000\r\nSTAT bytes 990\r\nEND\r\n", "VALUE jobs 0 2\r\n12\r\nEND\r\n",
+		},
+	},
+	{
 		plugin: "mqtt", config: `{"message":{"topic":"status","contains":"online"}}`,
 		sends: []string{"\x20\x02\x00\x00", "\x90\x03\x00\x01\x00\x31\x0e\x00\x06statusonline", "\xd0\x00"},
 	},
@@ -45,6 +51,10 @@ var conversations = []conversation{
 			packet(1, "\x00\x00\x00\x02\x00\x00\x00"),
 			packet(1, "\x01") + packet(2, "\x03def\x00\x00\x00\x011\x00\x0c\x3f\x00\x01\x00\x00\x00\x03\x81\x00\x00\x00\x00") + packet(3, "\xfe\x00\x00\x02\x00") + packet(4, "\x011") + packet(5, "\xfe\x00\x00\x02\x00"),
 		},
+	},
+	{
+		plugin: "nats", config: `{"username":"probe","password":"open sesame"}`, greets: true,
+		sends: []string{"INFO {\"server_name\":\"alpha\",\"version\":\"2.9.10\",\"max_payload\":1048576} \r\n", "+OK\r\nPONG\r\n"},
 	},
 	{
 		plugin: "postgres", config: `{"query":"SELECT 1","value":{"equals":1}}`,

@@ -29,10 +29,16 @@ var (
 	journey string
 	//go:embed ldap/ldap.wasm
 	ldap string
+	//go:embed memcached/memcached.wasm
+	memcached string
 	//go:embed mqtt/mqtt.wasm
 	mqtt string
 	//go:embed mysql/mysql.wasm
 	mysql string
+	//go:embed nats/nats.wasm
+	nats string
+	//go:embed ntp/ntp.wasm
+	ntp string
 	//go:embed postgres/postgres.wasm
 	postgres string
 	//go:embed redis/redis.wasm
@@ -56,8 +62,11 @@ func modules() []module {
 		{"icmp", icmp},
 		{"journey", journey},
 		{"ldap", ldap},
+		{"memcached", memcached},
 		{"mqtt", mqtt},
 		{"mysql", mysql},
+		{"nats", nats},
+		{"ntp", ntp},
 		{"postgres", postgres},
 		{"redis", redis},
 		{"smtp", smtp},

@@ -49,8 +49,8 @@ func TestReadmePluginBuilds(t *testing.T) {
 		}
 	}
 	write("main.go", source)
-	write("go.mod", "module memcached\n\ngo 1.26.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", "memcached.wasm", ".")
+	write("go.mod", "module gearman\n\ngo 1.26.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", "gearman.wasm", ".")
 	build.Dir = dir
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-mod=mod")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -4,6 +4,7 @@
 pub mod bounds;
 pub mod config;
 pub mod conn;
+pub mod datagram;
 pub mod date;
 pub mod header;
 pub mod oauth2;

@@ -28,55 +28,48 @@ func chrony(t *testing.T, config string) (address string, stop func()) {
 	return address, func() { cmd.Process.Kill(); cmd.Wait() }
 }
 
-// TestNTP probes with a plugin in C.
-func TestNTP(t *testing.T) {
+func TestShippedNTP(t *testing.T) {
 	right, stop := chrony(t, "local stratum 1")
 	awaitNTP(t, right, "success")
 	t.Run("the same clock", func(t *testing.T) {
 		var v verdict
 		await(t, "an exchange that nothing has held up on its way", func() bool {
 			var code int
-			v, code = probePlugin(t, "ntp", right, `{"maxStratum":1,"warnOffset":"1h","failOffset":"1h"}`)
+			v, code = probeShipped(t, "ntp", right, `{"stratum":{"max":1},"offset":{"warn":"1h"}}`)
 			want(t, v, code, "success", "stratum 1, ")
 			return t.Failed() || math.Abs(metric(t, v, "offset_seconds")) < 0.1
 		})
 		if delay := metric(t, v, "delay_seconds"); delay <= 0 {
 			t.Errorf("delay_seconds is %v", delay)
 		}
-		if len(v.Metrics) != 6 {
-			t.Errorf("got metrics %v, want six", v.Metrics)
+		if len(v.Metrics) != 7 {
+			t.Errorf("got metrics %v, want seven", v.Metrics)
 		}
 	})
 	t.Run("no offset is small enough", func(t *testing.T) {
 		await(t, "an offset that is not 0 by chance", func() bool {
-			v, code := probePlugin(t, "ntp", right, `{"warnOffset":"0us","failOffset":"1h"}`)
-			return v.Result == "warning" && code == 1 && strings.Contains(v.Output, "above 0.000000 s")
+			v, code := probeShipped(t, "ntp", right, `{"offset":{"warn":"0us","fail":"1h"}}`)
+			return v.Result == "warning" && code == 1 && strings.Contains(v.Output, "more than 0.000000 s")
 		})
 	})
-	t.Run("high stratum", func(t *testing.T) {
-		remote, _ := chrony(t, "local stratum 10")
-		awaitNTP(t, remote, "success")
-		v, code := probePlugin(t, "ntp", remote, `{"maxStratum":9}`)
-		want(t, v, code, "failure", "the server is of stratum 10, above 9")
+	remote, _ := chrony(t, "local stratum 10")
+	awaitNTP(t, remote, "success")
+	runShipped(t, "ntp", remote, []shippedCase{
+		{"high stratum", `{"stratum":{"max":9}}`, "failure", "the stratum is 10, above 9"},
+		{"root distance", `{"offset":{"warn":"1h"},"rootDistance":{"warn":"0us","fail":"1h"}}`, "warning", "by its root distance, more than 0us"},
 	})
-	t.Run("unsynchronised server", func(t *testing.T) {
+	t.Run("unsynchronized server", func(t *testing.T) {
 		lost, _ := chrony(t, "")
 		await(t, "the server to answer", func() bool {
-			v, _ := probePlugin(t, "ntp", lost, `{}`)
-			return v.Result == "failure" && v.Output == "the server is not synchronised"
+			v, _ := probeShipped(t, "ntp", lost, `{}`)
+			return v.Result == "failure" && v.Output == "the server is not synchronized"
 		})
 	})
-	t.Run("stopped server", func(t *testing.T) {
-		stop()
-		v, code := probePlugin(t, "ntp", right, `{}`)
-		want(t, v, code, "failure", "refused")
-	})
-	t.Run("wrong clock", func(t *testing.T) {
-		address := timeServer(t, 10*time.Minute)
-		v, code := probePlugin(t, "ntp", address, `{}`)
-		want(t, v, code, "failure", "s ahead, above 1.000000 s")
-		v, code = probePlugin(t, "ntp", address, `{"failOffset":"1h"}`)
-		want(t, v, code, "warning", "s ahead, above 0.100000 s")
+	stop()
+	runShipped(t, "ntp", right, []shippedCase{{"stopped server", `{}`, "failure", "refused"}})
+	runShipped(t, "ntp", timeServer(t, 10*time.Minute), []shippedCase{
+		{"wrong clock", `{}`, "failure", "s ahead, more than 1.000000 s"},
+		{"wrong clock that warns", `{"offset":{"warn":"100ms","fail":"1h"}}`, "warning", "s ahead, more than 0.100000 s"},
 	})
 }
 
@@ -95,7 +88,7 @@ func metric(t *testing.T, v verdict, name string) float64 {
 func awaitNTP(t *testing.T, address, result string) {
 	t.Helper()
 	await(t, address+" to tell the time", func() bool {
-		v, _ := probePlugin(t, "ntp", address, `{}`)
+		v, _ := probeShipped(t, "ntp", address, `{}`)
 		return v.Result == result
 	})
 }
