@@ -25,6 +25,8 @@ var (
 	httpcheck string
 	//go:embed icmp/icmp.wasm
 	icmp string
+	//go:embed imap/imap.wasm
+	imap string
 	//go:embed journey/journey.wasm
 	journey string
 	//go:embed ldap/ldap.wasm
@@ -54,6 +56,7 @@ func modules() []module {
 		{"expect", expect},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
+		{"imap", imap},
 		{"journey", journey},
 		{"ldap", ldap},
 		{"mqtt", mqtt},
