@@ -27,6 +27,10 @@ type conversation struct {
 // conversations has one conversation of each plugin that speaks a protocol of its own.
 var conversations = []conversation{
 	{
+		plugin: "imap", config: `{"capabilities":["IDLE"]}`, greets: true, optional: len("* BYE\r\np2 OK\r\n"),
+		sends: []string{"* OK ready\r\n", "* CAPABILITY IDLE\r\np1 OK\r\n", "* BYE\r\np2 OK\r\n"},
+	},
+	{
 		plugin: "ldap", config: `{}`,
 		sends: []string{
 			"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00",

@@ -25,6 +25,8 @@ var (
 	httpcheck string
 	//go:embed icmp/icmp.wasm
 	icmp string
+	//go:embed imap/imap.wasm
+	imap string
 	//go:embed journey/journey.wasm
 	journey string
 	//go:embed ldap/ldap.wasm
@@ -60,6 +62,7 @@ func modules() []module {
 		{"expect", expect},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
+		{"imap", imap},
 		{"journey", journey},
 		{"ldap", ldap},
 		{"memcached", memcached},

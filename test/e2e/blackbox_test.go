@@ -416,6 +416,19 @@ func TestShippedModulesAreReproducible(t *testing.T) {
 	}
 }
 
+// dnsmasq starts a server that knows the domain test and refuses all others.
+func dnsmasq(t *testing.T) string {
+	t.Helper()
+	address := freeAddress(t)
+	host, port, _ := net.SplitHostPort(address)
+	listening(t, address, exec.Command("dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--pid-file=", "--user=nobody",
+		"--port="+port, "--listen-address="+host, "--bind-interfaces", "--no-resolv", "--no-hosts", "--local=/test/", "--local-ttl=30",
+		"--host-record=www.test,192.0.2.1,2001:db8::1", "--host-record=www.test,192.0.2.2", "--cname=alias.test,www.test",
+		"--mx-host=test,mx.test,10", "--txt-record=test,v=spf1 mx -all", "--srv-host=_db._tcp.test,www.test,5432,0,5",
+		"--ptr-record=9.2.0.192.in-addr.arpa,www.test"))
+	return address
+}
+
 // TestBlackboxDNS compares dns with blackbox_exporter.
 func TestBlackboxDNS(t *testing.T) {
 	server := dnsmasq(t)

@@ -81,6 +81,8 @@ func TestShippedPostgres(t *testing.T) {
 		{"by SCRAM without the password", `{"username":"scram"}`, "success", "asks for a login by SCRAM-SHA-256"},
 		{"by MD5", `{"username":"md5","password":"open sesame"}`, "success", "PostgreSQL 15"},
 		{"by MD5 with a wrong password", `{"username":"md5","password":"guess"}`, "failure", "(28P01)"},
+		{"without the TLS that a role needs", `{"username":"secured","password":"open sesame"}`, "failure", "(28000)"},
+		{"unverified certificate", `{"tls":true,"tlsConfig":{"insecureSkipVerify":true}}`, "success", "PostgreSQL 15"},
 		{"in clear text without TLS", `{"username":"clear","password":"open sesame"}`, "failure", "needs TLS"},
 		{"in clear text over TLS", `{"username":"clear","password":"open sesame",` + trusted + `}`, "success", "PostgreSQL 15"},
 		{"over TLS", `{"username":"secured","password":"open sesame",` + trusted + `}`, "success", "PostgreSQL 15"},
@@ -119,7 +121,7 @@ func TestShippedPostgres(t *testing.T) {
 
 func TestShippedMySQL(t *testing.T) {
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
-	db := startMariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--server-id=1", "--log-bin=log")
+	db := startMariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--server-id=1", "--log-bin=log", "--max-connections=10", "--connect-timeout=600")
 	db.sql(t, users+"CREATE DATABASE shop; CREATE TABLE shop.jobs (state text); INSERT INTO shop.jobs VALUES ('a'), ('b'), (NULL); GRANT SELECT ON shop.* TO probe@'%';")
 	trusted := `"tls":true,"tlsConfig":{"serverName":"mail.example.com","ca":` + jsonText(t, ca) + `}`
 	const login = `"username":"probe","password":"open sesame"`
@@ -128,6 +130,9 @@ func TestShippedMySQL(t *testing.T) {
 		{"without a login", `{}`, "success", "MariaDB 10.11."},
 		{"with a password", `{` + login + `}`, "success", " answers"},
 		{"with a wrong password", `{"username":"probe","password":"guess"}`, "failure", "(using password: YES) (1045)"},
+		{"without a password", `{"username":"open"}`, "success", " answers"},
+		{"without the password", `{"username":"probe"}`, "failure", "(using password: NO) (1045)"},
+		{"without the TLS that a user needs", `{"username":"secured","password":"open sesame"}`, "failure", "(1045)"},
 		{"over TLS", `{"username":"secured","password":"open sesame",` + trusted + `}`, "success", " answers"},
 		{"over TLS with a wrong password", `{"username":"secured","password":"guess",` + trusted + `}`, "failure", "(1045)"},
 		{"certificate of an unknown authority", `{"username":"open","tls":true,"tlsConfig":{"serverName":"mail.example.com"}}`, "failure", "certificate"},
@@ -153,6 +158,33 @@ func TestShippedMySQL(t *testing.T) {
 		await(t, "the replica to be in step", func() bool {
 			v, _ := probeShipped(t, "mysql", replica.address, `{"username":"open","role":"replica","lag":{"fail":"1m"}}`)
 			return v.Result == "success" && strings.Contains(v.Output, "a replica, 0 s behind")
+		})
+		replica.sql(t, "STOP SLAVE; CHANGE MASTER TO MASTER_DELAY=3600; START SLAVE")
+		db.sql(t, "CREATE DATABASE late")
+		await(t, "the replica to be late", func() bool {
+			v, _ := probeShipped(t, "mysql", replica.address, `{"username":"open","lag":{"fail":"2s"}}`)
+			return v.Result == "failure" && strings.Contains(v.Output, "s behind, more than 2s")
+		})
+		replica.sql(t, "STOP SLAVE; CHANGE MASTER TO MASTER_PASSWORD='wrong'; START SLAVE")
+		await(t, "the login of the replica to be refused", func() bool {
+			v, _ := probeShipped(t, "mysql", replica.address, `{"username":"open","role":"replica"}`)
+			return v.Result == "failure" && strings.Contains(v.Output, "the replication does not run: error connecting to master")
+		})
+	})
+	// This must follow the cases above: the server requests a random existing method from unknown users.
+	db.sql(t, "INSTALL SONAME 'auth_ed25519'; CREATE USER curved@'%' IDENTIFIED VIA ed25519 USING PASSWORD('open sesame')")
+	runShipped(t, "mysql", db.address, []shippedCase{{"unsupported login method", `{"username":"curved","password":"open sesame"}`, "failure", "client_ed25519"}})
+	t.Run("too many connections", func(t *testing.T) {
+		for range 12 {
+			conn, err := net.Dial("tcp", db.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+		}
+		await(t, "the connections to be taken", func() bool {
+			v, _ := probeShipped(t, "mysql", db.address, `{}`)
+			return v.Result == "failure" && strings.Contains(v.Output, "Too many connections (1040)")
 		})
 	})
 	runShipped(t, "mysql", saying(t, "220 mail.example.com\r\n"), []shippedCase{{"another protocol", `{}`, "failure", "not MySQL"}})
@@ -273,5 +305,6 @@ func TestShippedSMTP(t *testing.T) {
 		{"login with a wrong password", `{"username":"prober","password":"guess",` + tlsConfig + `}`, "failure", "the login: the server says 535"},
 		{"certificate of an unknown authority", `{"startTLS":true}`, "failure", "certificate"},
 	})
+	runShipped(t, "smtp", saying(t, "421 too many connections\r\n"), []shippedCase{{"busy server", `{}`, "failure", "the greeting: the server says 421 too many connections"}})
 	runShipped(t, "smtp", saying(t, "SSH-2.0-OpenSSH_9\r\n"), []shippedCase{{"another protocol", `{}`, "failure", "not SMTP"}})
 }

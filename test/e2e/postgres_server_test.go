@@ -11,10 +11,8 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/daeace23/prober/plugin"
 )
@@ -158,78 +156,4 @@ func saying(t *testing.T, text string) string {
 		}
 	}()
 	return l.Addr().String()
-}
-
-// TestPostgres probes with a plugin in Rust.
-func TestPostgres(t *testing.T) {
-	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
-	address, stop := startPrimary(t, "ssl=on", "ssl_cert_file="+cert, "ssl_key_file="+key)
-	plain := primary(t)
-	trusted := `"tls":true,"serverName":"mail.example.com","ca":` + jsonText(t, ca)
-	for _, c := range []struct{ name, config, result, text string }{
-		{"trusted", `{}`, "success", "PostgreSQL 15"},
-		{"with a password in clear text", `{"user":"clear","password":"open sesame"}`, "success", "PostgreSQL 15"},
-		{"with a wrong password", `{"user":"clear","password":"guess"}`, "failure", "(28P01)"},
-		{"without the password", `{"user":"clear"}`, "success", "asks for a login by password"},
-		{"by SCRAM", `{"user":"scram","password":"open sesame"}`, "success", "PostgreSQL 15"},
-		{"by SCRAM with a wrong password", `{"user":"scram","password":"guess"}`, "failure", "(28P01)"},
-		{"by SCRAM without the password", `{"user":"scram"}`, "success", "asks for a login by SCRAM-SHA-256"},
-		{"unsupported login method", `{"user":"md5","password":"open sesame"}`, "warning", "asks for a login by MD5"},
-		{"over TLS", `{"user":"secured","password":"open sesame",` + trusted + `}`, "success", "PostgreSQL 15"},
-		{"over TLS with a wrong password", `{"user":"secured","password":"guess",` + trusted + `}`, "failure", "(28P01)"},
-		{"without the TLS that a role needs", `{"user":"secured","password":"open sesame"}`, "failure", "(28000)"},
-		{"certificate of an unknown authority", `{"tls":true,"serverName":"mail.example.com"}`, "failure", "certificate signed by unknown authority"},
-		{"unverified certificate", `{"tls":true,"verify":"none"}`, "success", "PostgreSQL 15"},
-		{"missing database", `{"database":"lost"}`, "failure", `database "lost" does not exist (3D000)`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			v, code := probePlugin(t, "postgres", address, c.config)
-			want(t, v, code, c.result, c.text)
-			if strings.Contains(v.Output, "guess") || strings.Contains(v.Output, "sesame") {
-				t.Errorf("the output tells the password: %q", v.Output)
-			}
-		})
-	}
-	t.Run("TLS that is not there", func(t *testing.T) {
-		v, code := probePlugin(t, "postgres", plain, `{"tls":true}`)
-		want(t, v, code, "failure", "the server does not offer TLS")
-	})
-	t.Run("server is not PostgreSQL", func(t *testing.T) {
-		v, code := probePlugin(t, "postgres", saying(t, "220 mail.example.com\r\n"), `{}`)
-		want(t, v, code, "failure", "no PostgreSQL: it says")
-	})
-	t.Run("connection refused", func(t *testing.T) {
-		v, code := probePlugin(t, "postgres", freeAddress(t), `{}`)
-		want(t, v, code, "failure", "refused")
-	})
-	t.Run("a standby", func(t *testing.T) { testStandby(t, address) })
-	t.Run("stopped server", func(t *testing.T) {
-		stop()
-		v, code := probePlugin(t, "postgres", address, `{}`)
-		want(t, v, code, "failure", "refused")
-	})
-}
-
-func testStandby(t *testing.T, primary string) {
-	data := filepath.Join(dataFolder(t), "data")
-	host, port, _ := net.SplitHostPort(primary)
-	run(t, pg(t, "pg_basebackup", "-R", "-c", "fast", "-N", "-h", host, "-p", port, "-U", "postgres", "-D", data))
-	standby, _ := serve(t, data)
-	sql(t, primary, "CREATE TABLE t (i int)")
-	await(t, "the standby to be in step", func() bool {
-		v, _ := probePlugin(t, "postgres", standby, `{}`)
-		return v.Result == "success" && strings.Contains(v.Output, "a standby, answers; 0.0 s behind") &&
-			strings.TrimSpace(sql(t, standby, "SELECT count(*) FROM pg_class WHERE relname = 't'")) == "1"
-	})
-
-	sql(t, standby, "SELECT pg_wal_replay_pause()")
-	for i := range 3 {
-		sql(t, primary, fmt.Sprintf("INSERT INTO t VALUES (%d)", i))
-	}
-	await(t, "the standby to lag", func() bool {
-		v, _ := probePlugin(t, "postgres", standby, `{"maxLag":"10ms"}`)
-		return v.Result == "warning" && strings.Contains(v.Output, "s behind, above 10ms") && len(v.Metrics) == 2
-	})
-	v, code := probePlugin(t, "postgres", standby, `{"maxLag":"10m"}`)
-	want(t, v, code, "success", "a standby")
 }
