@@ -19,6 +19,8 @@ var (
 	dns string
 	//go:embed domain/domain.wasm
 	domain string
+	//go:embed etcd/etcd.wasm
+	etcd string
 	//go:embed expect/expect.wasm
 	expect string
 	//go:embed httpcheck/httpcheck.wasm
@@ -51,6 +53,7 @@ func modules() []module {
 	return []module{
 		{"dns", dns},
 		{"domain", domain},
+		{"etcd", etcd},
 		{"expect", expect},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
