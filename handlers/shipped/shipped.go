@@ -19,6 +19,8 @@ var (
 	dns string
 	//go:embed domain/domain.wasm
 	domain string
+	//go:embed elasticsearch/elasticsearch.wasm
+	elasticsearch string
 	//go:embed etcd/etcd.wasm
 	etcd string
 	//go:embed expect/expect.wasm
@@ -53,6 +55,7 @@ func modules() []module {
 	return []module{
 		{"dns", dns},
 		{"domain", domain},
+		{"elasticsearch", elasticsearch},
 		{"etcd", etcd},
 		{"expect", expect},
 		{"httpcheck", httpcheck},

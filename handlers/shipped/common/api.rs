@@ -7,8 +7,8 @@ use prober::{http, json, Request};
 use std::io::{self, Read};
 use std::time::Instant;
 
-/// The most bytes of an answer that are kept.
-pub const MAX_ANSWER: usize = 512 << 10;
+/// The most bytes of an answer that are kept, if a plugin has no other limit.
+const MAX_ANSWER: usize = 512 << 10;
 
 /// A server whose API is asked.
 pub struct Api<'a> {
@@ -19,13 +19,15 @@ pub struct Api<'a> {
     pub headers: Vec<(String, String)>,
     /// The name in the certificate; "" for the host of the URL.
     pub server_name: String,
+    /// The most bytes of an answer that are kept.
+    pub most: usize,
     tls: Option<String>, // how the first answer came, as JSON of the host
 }
 
 /// An answer.
 pub struct Answer {
     pub status: u16,
-    /// The body, at most MAX_ANSWER.
+    /// The body, or its beginning.
     pub body: String,
     response: http::Response,
 }
@@ -35,7 +37,7 @@ pub fn ask(request: &Request, talk: impl FnOnce(&mut Api) -> Result<String>) -> 
     let config = Config::of(request);
     let start = Instant::now();
     let (headers, server_name) = (Vec::new(), String::new());
-    let mut api = Api { request, config: &config, findings: Findings::default(), headers, server_name, tls: None };
+    let mut api = Api { request, config: &config, findings: Findings::default(), headers, server_name, most: MAX_ANSWER, tls: None };
     let said = talk(&mut api);
     let took = start.elapsed();
     let mut findings = api.findings;
@@ -77,7 +79,7 @@ impl Api<'_> {
             self.tls = json::lookup(response.head(), "tls").map(str::to_owned);
         }
         let mut answer = Answer { status: response.status(), body: String::new(), response };
-        answer.read(&step).map_err(failed)?;
+        answer.read(&step, self.most).map_err(failed)?;
         Ok(answer)
     }
 
@@ -93,19 +95,19 @@ impl Api<'_> {
 }
 
 impl Answer {
-    /// Reads the body, and leaves out what is beyond MAX_ANSWER.
-    fn read(&mut self, step: &str) -> io::Result<()> {
+    /// Reads the body, and leaves out what is beyond the most bytes.
+    fn read(&mut self, step: &str, most: usize) -> io::Result<()> {
         let (mut data, mut chunk) = (Vec::new(), [0; 8 << 10]);
         loop {
             prober::progress(&format!("unfinished answer to {}: HTTP status {}, {} bytes", step, self.status, data.len()));
             let n = self.response.read(&mut chunk)?;
-            data.extend_from_slice(&chunk[..n.min(MAX_ANSWER - data.len())]);
-            if n == 0 || data.len() == MAX_ANSWER {
+            data.extend_from_slice(&chunk[..n.min(most - data.len())]);
+            if n == 0 || data.len() == most {
                 break;
             }
         }
         prober::progress("");
-        self.body = String::from_utf8_lossy(&data).into_owned();
+        self.body = String::from_utf8(data).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
         Ok(())
     }
 
