@@ -19,6 +19,10 @@ var (
 	dns string
 	//go:embed domain/domain.wasm
 	domain string
+	//go:embed elasticsearch/elasticsearch.wasm
+	elasticsearch string
+	//go:embed etcd/etcd.wasm
+	etcd string
 	//go:embed expect/expect.wasm
 	expect string
 	//go:embed httpcheck/httpcheck.wasm
@@ -59,6 +63,8 @@ func modules() []module {
 	return []module{
 		{"dns", dns},
 		{"domain", domain},
+		{"elasticsearch", elasticsearch},
+		{"etcd", etcd},
 		{"expect", expect},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},

@@ -54,7 +54,7 @@ impl<'a> Config<'a> {
         prober::config::parse_duration(&text).map(Some).ok_or_else(|| Error::new(format!("{}: {} is not a duration", name, text)))
     }
 
-    /// Returns a number of bytes such as 1024, "64Ki" or "1Mi"; 0 without one.
+    /// Returns a number of bytes such as 1024, "64Ki", "1Mi" or "1Gi"; 0 without one.
     pub fn size(&self, name: &str) -> Result<u64> {
         let text = self.text(name);
         let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
@@ -62,10 +62,11 @@ impl<'a> Config<'a> {
             "" => 0,
             "Ki" => 10,
             "Mi" => 20,
+            "Gi" => 30,
             _ => 64,
         };
         let bytes = if digits.is_empty() { Some(0) } else { digits.parse().ok().filter(|n: &u64| *n < 1 << 40) };
-        bytes.filter(|_| shift < 64).map(|n| n << shift).ok_or_else(|| Error::new(format!("{}: {} is not a number of bytes", name, text)))
+        bytes.filter(|_| shift < 64).and_then(|n| n.checked_mul(1 << shift)).ok_or_else(|| Error::new(format!("{}: {} is not a number of bytes", name, text)))
     }
 
     /// Returns a list of regular expressions.

@@ -62,7 +62,7 @@ impl Error {
         }
     }
 
-    fn add_to(self, findings: &mut Findings) {
+    pub(crate) fn add_to(self, findings: &mut Findings) {
         match &self {
             Error::Io(_) => findings.fail(self.to_string()),
             Error::Refused(_) => findings.fail_for("body", self.to_string()),
