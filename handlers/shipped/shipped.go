@@ -27,6 +27,8 @@ var (
 	icmp string
 	//go:embed journey/journey.wasm
 	journey string
+	//go:embed kafka/kafka.wasm
+	kafka string
 	//go:embed ldap/ldap.wasm
 	ldap string
 	//go:embed mqtt/mqtt.wasm
@@ -55,6 +57,7 @@ func modules() []module {
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
 		{"journey", journey},
+		{"kafka", kafka},
 		{"ldap", ldap},
 		{"mqtt", mqtt},
 		{"mysql", mysql},
