@@ -29,6 +29,12 @@ var conversations = []conversation{
 	{
 		plugin: "imap", config: `{"capabilities":["IDLE"]}`, greets: true, optional: len("* BYE\r\np2 OK\r\n"),
 		sends: []string{"* OK ready\r\n", "* CAPABILITY IDLE\r\np1 OK\r\n", "* BYE\r\np2 OK\r\n"},
+		plugin: "kafka", config: `{"topics":["orders"]}`,
+		sends: []string{
+			sized("\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x03\x00\x00\x00\x0c"),
+			sized("\x00\x00\x00\x02\x00\x00\x00\x00" + "\x00\x00\x00\x01\x00\x00\x00\x01\x00\x01k\x00\x00\x23\x84\xff\xff" + "\x00\x01c\x00\x00\x00\x01" +
+				"\x00\x00\x00\x01\x00\x00\x00\x06orders\x00" + "\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01"),
+		},
 	},
 	{
 		plugin: "ldap", config: `{}`,
@@ -85,6 +91,11 @@ func packet(number byte, body string) string {
 // message returns a message of PostgreSQL.
 func message(kind byte, body string) string {
 	return string(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4))) + body
+}
+
+// sized returns a message of Kafka.
+func sized(body string) string {
+	return string(binary.BigEndian.AppendUint32(nil, uint32(len(body)))) + body
 }
 
 // serve is a server of the conversation, whose bytes edit may change. After them it closes the connection, as it

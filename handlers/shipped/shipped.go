@@ -33,6 +33,8 @@ var (
 	imap string
 	//go:embed journey/journey.wasm
 	journey string
+	//go:embed kafka/kafka.wasm
+	kafka string
 	//go:embed ldap/ldap.wasm
 	ldap string
 	//go:embed memcached/memcached.wasm
@@ -70,6 +72,7 @@ func modules() []module {
 		{"icmp", icmp},
 		{"imap", imap},
 		{"journey", journey},
+		{"kafka", kafka},
 		{"ldap", ldap},
 		{"memcached", memcached},
 		{"mqtt", mqtt},

@@ -7,7 +7,6 @@ use common::query;
 use prober::Request;
 use std::time::{Duration, Instant};
 
-mod scram;
 mod wire;
 
 use wire::{Credentials, Login};

@@ -1,12 +1,11 @@
 //! The part of version 3.0 of the protocol of PostgreSQL that a login and a query need.
 
-use crate::scram::{Proof, Scram, MECHANISM};
 use common::peer::{shown, Error, Peer, Result, MAX_MESSAGE};
+use common::scram::{Proof, Scram, SHA256};
 use prober::digest::md5;
 
 const VERSION: i32 = 3 << 16;
 const SSL_REQUEST: i32 = 80877103;
-const NONCE: usize = 18;
 
 /// Who logs in, and where.
 pub struct Credentials {
@@ -89,7 +88,7 @@ fn authenticate(peer: &mut Peer, c: &Credentials, body: &[u8]) -> Result<Option<
         3 if c.secure => send(peer, Some(b'p'), &[password.as_bytes(), b"\0"].concat())?,
         3 => return Err(Error::Refused("the server asks for the password in clear text, which needs TLS".into())),
         5 if rest.len() == 4 => send(peer, Some(b'p'), &[hashed(c, password, rest).as_bytes(), b"\0"].concat())?,
-        10 if offers(rest, MECHANISM) => scram(peer, password)?,
+        10 if offers(rest, SHA256.name) => scram(peer, password)?,
         _ => return Err(Error::Refused(format!("the server asks for a login by {}, which is not supported", name))),
     }
     Ok(None)
@@ -104,12 +103,10 @@ fn hashed(c: &Credentials, password: &str, salt: &[u8]) -> String {
 
 /// Makes a login with SCRAM, until the server has sent its proof.
 fn scram(peer: &mut Peer, password: &str) -> Result<()> {
-    let mut random = [0; NONCE];
-    prober::random(&mut random)?;
-    let scram = Scram::new(&random);
+    let scram = Scram::new(&SHA256, "")?;
     let first = scram.first();
     let size = (first.len() as u32).to_be_bytes();
-    send(peer, Some(b'p'), &[MECHANISM.as_bytes(), b"\0", &size, first.as_bytes()].concat())?;
+    send(peer, Some(b'p'), &[SHA256.name.as_bytes(), b"\0", &size, first.as_bytes()].concat())?;
     let challenge = sasl(peer, 11)?;
     let Proof { message, wanted } =
         scram.prove(&challenge, password).ok_or_else(|| peer.protocol("a malformed challenge of SCRAM"))?;
