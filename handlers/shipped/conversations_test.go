@@ -29,6 +29,8 @@ var conversations = []conversation{
 	{
 		plugin: "imap", config: `{"capabilities":["IDLE"]}`, greets: true, optional: len("* BYE\r\np2 OK\r\n"),
 		sends: []string{"* OK ready\r\n", "* CAPABILITY IDLE\r\np1 OK\r\n", "* BYE\r\np2 OK\r\n"},
+	},
+	{
 		plugin: "kafka", config: `{"topics":["orders"]}`,
 		sends: []string{
 			sized("\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x03\x00\x00\x00\x0c"),
