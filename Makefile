@@ -127,10 +127,10 @@ test: ## all tests that need only Go
 	$(GOTEST) -timeout $(TIMEOUT) ./...
 	$(test-modules)
 
-# Programs that tests build are built without cgo, as for test, and so come from the cache. Left out are
-# packages whose tests run guests and build artifacts, and cmd/prober, whose scripts run what the tests of
-# agent and internal/cli run too: of their own these packages start few goroutines.
-UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/archtest internal/cli/importcmd internal/cli/plugincmd internal/docstest internal/embedsize internal/release internal/typecheck plugin/compat plugin/plugintest sdk
+# Programs that tests build are built without cgo, as for test, and so come from the cache. Left out are packages
+# without concurrent code (see test/raced), those whose tests run guests and build artifacts, and cmd/prober, whose
+# scripts run what the tests of agent and internal/cli run too: of their own these packages start few goroutines.
+UNRACED := . cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/archtest internal/cli/importcmd internal/cli/plugincmd internal/docstest internal/embedsize internal/release internal/typecheck plugin/compat plugin/plugintest sdk
 # Tests that write files, run guests or simulate days for minutes under the detector, and start no goroutine for it;
 # and most seeds of simulations. A regular expression of -skip.
 UNRACED_TESTS := ^(TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestFuelIsDeterministic|TestFullDiskFromStartBoundsMemory|TestFullDiskKeepsPendingChanges|TestHistoryFitsItsBudget|TestStepGrowsWithLengthOfHistory)$$|^TestReadersEndWithPresentState$$/^seed=[2-7]$$|^TestSimulation$$/^seed=([4-9]|..)$$
@@ -140,13 +140,14 @@ RACED_IN_PART := agent/history agent/stream handlers handlers/wasm pods/kube/liv
 RACE_SLEEP_MS := 0
 .PHONY: test-race
 test-race: ## the tests of concurrent code with the race detector (needs gcc)
-	@set -e; all=$$($(GO) list -f './{{slice .ImportPath (len .Module.Path)}}' ./... | sed 's|//|/|'); \
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=$(RACE_SLEEP_MS) $(GOTEST) -race -timeout $(TIMEOUT) -skip '$(UNRACED_TESTS)' -exec 'env CGO_ENABLED=$(CGO_ENABLED)' $$(echo "$$all" | grep -vxF -e ./ $(UNRACED:%=-e ./%))
+	@set -e; packages=$$(GO='$(GO)' UNRACED='$(UNRACED)' test/raced); \
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=$(RACE_SLEEP_MS) $(GOTEST) -race -timeout $(TIMEOUT) -skip '$(UNRACED_TESTS)' -exec 'env CGO_ENABLED=$(CGO_ENABLED)' $$packages
 
 # CI runs test-race and this, and make verify runs test: a test that has passed under the detector passes without.
 .PHONY: test-unraced
 test-unraced: ## the tests of test that test-race leaves out
-	$(GOTEST) -timeout $(TIMEOUT) . $(UNRACED:%=./%) $(RACED_IN_PART:%=./%)
+	@set -e; packages=$$(GO='$(GO)' UNRACED='$(UNRACED)' test/raced -v); \
+	$(GOTEST) -timeout $(TIMEOUT) $$packages $(RACED_IN_PART:%=./%)
 	$(test-modules)
 
 .PHONY: test-oracle
