@@ -1,6 +1,7 @@
 //! What the shipped plugins share: their config, regular expressions in Go's syntax, the metrics of
 //! certificates, and requests of HTTP. Read config.rs, then regexp.rs, tls.rs and web.rs.
 
+pub mod ber;
 pub mod bounds;
 pub mod config;
 pub mod conn;
