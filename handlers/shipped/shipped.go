@@ -53,6 +53,10 @@ var (
 	redis string
 	//go:embed smtp/smtp.wasm
 	smtp string
+	//go:embed snmp/snmp.wasm
+	snmp string
+	//go:embed stun/stun.wasm
+	stun string
 	//go:embed websocket/websocket.wasm
 	websocket string
 )
@@ -82,6 +86,8 @@ func modules() []module {
 		{"postgres", postgres},
 		{"redis", redis},
 		{"smtp", smtp},
+		{"snmp", snmp},
+		{"stun", stun},
 		{"websocket", websocket},
 	}
 }

@@ -37,9 +37,9 @@ func TestShippedMemcached(t *testing.T) {
 			metric(t, v, name)
 		}
 	})
-	users := publicConfig(t, "probe:open sesame\n")
+	users := publicConfig(t, "probe:open-sesame\n")
 	runShipped(t, "memcached", memcached(t, "-Y", users), []shippedCase{
-		{"login", `{"username":"probe","password":"open sesame"}`, "success", "memcached 1.6."},
+		{"login", `{"username":"probe","password":"open-sesame"}`, "success", "memcached 1.6."},
 		{"wrong password", `{"username":"probe","password":"guess"}`, "failure", "the login: CLIENT_ERROR authentication failure"},
 		{"no login", `{}`, "failure", "stats: CLIENT_ERROR unauthenticated"},
 	})

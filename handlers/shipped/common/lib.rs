@@ -2,6 +2,7 @@
 //! certificates, and requests of HTTP. Read config.rs, then regexp.rs, tls.rs and web.rs.
 
 pub mod api;
+pub mod ber;
 pub mod bounds;
 pub mod config;
 pub mod conn;

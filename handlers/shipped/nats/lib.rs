@@ -124,19 +124,18 @@ fn unexpected(peer: &Peer, line: &str) -> Error {
     peer.protocol(format!("it sent {:?}", shown(line.as_bytes())))
 }
 
-/// Returns the next line, and answers each PING before it.
-fn line(peer: &mut Peer, info: &mut Info) -> Result<String> {
-    loop {
-        let line = peer.line()?;
-        refusal(&line).map_or(Ok(()), Err)?;
-        if line == "PING" {
-            peer.send(b"PONG\r\n")?;
-        } else if let Some(new) = Info::parse(&line) {
-            *info = new;
-        } else {
-            return Ok(line);
-        }
+/// Returns the next line, or None after one that needs nothing more: a PING, which it answers, an INFO or an OK.
+fn line(peer: &mut Peer, info: &mut Info) -> Result<Option<String>> {
+    let line = peer.line()?;
+    refusal(&line).map_or(Ok(()), Err)?;
+    if line == "PING" {
+        peer.send(b"PONG\r\n")?;
+    } else if let Some(new) = Info::parse(&line) {
+        *info = new;
+    } else if line != "+OK" {
+        return Ok(Some(line));
     }
+    Ok(None)
 }
 
 /// Logs in and waits for the PONG to a PING, until which the server reports a refusal.
@@ -156,13 +155,13 @@ fn log_in(peer: &mut Peer, secured: bool, info: &mut Info) -> Result<()> {
     // A server that closes the connection may have sent its reason before, which the next read returns.
     let _ = peer.send(format!("CONNECT {}\r\nPING\r\n", json::object(fields)).as_bytes());
     for _ in 0..MAX_LINES {
-        match line(peer, info)?.as_str() {
-            "PONG" => {
+        match line(peer, info)?.as_deref() {
+            Some("PONG") => {
                 peer.findings.metric("ping_seconds", "s", start.elapsed().as_secs_f64());
                 return Ok(());
             }
-            "+OK" => {}
-            other => return Err(unexpected(peer, other)),
+            Some(other) => return Err(unexpected(peer, other)),
+            None => {}
         }
     }
     Err(peer.protocol(format!("no PONG within {} lines", MAX_LINES)))
@@ -177,10 +176,10 @@ fn round_trip(peer: &mut Peer, subject: &str, info: &mut Info) -> Result<()> {
     peer.awaits_or(&format!("the message to {:?} did not come back", subject));
     peer.send(format!("SUB {} 1\r\nPUB {} {}\r\n{}\r\n", subject, subject, text.len(), text).as_bytes())?;
     for _ in 0..MAX_LINES {
-        let line = line(peer, info)?;
-        if line == "+OK" {
-            continue;
-        }
+        let line = match line(peer, info)? {
+            Some(line) => line,
+            None => continue,
+        };
         let size = line.strip_prefix("MSG ").and_then(|rest| rest.rsplit(' ').next()?.parse().ok());
         let payload = peer.exact(size.ok_or_else(|| unexpected(peer, &line))?)?;
         if !peer.line()?.is_empty() {
@@ -191,7 +190,7 @@ fn round_trip(peer: &mut Peer, subject: &str, info: &mut Info) -> Result<()> {
             return Ok(());
         }
     }
-    Err(Error::Refused(format!("{} messages to {:?} came, and not the probe's own", MAX_LINES, subject)))
+    Err(Error::Refused(format!("the message to {:?} did not come back within {} lines", subject, MAX_LINES)))
 }
 
 /// Checks what the server said last about itself.
