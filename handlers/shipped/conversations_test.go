@@ -27,6 +27,17 @@ type conversation struct {
 // conversations has one conversation of each plugin that speaks a protocol of its own.
 var conversations = []conversation{
 	{
+		plugin: "amqp", config: `{"username":"probe","password":"open sesame","queue":{"name":"orders","consumers":{"min":1}}}`,
+		sends: []string{
+			method(0, "\x00\x0a\x00\x0a\x00\x09\x00\x00\x00\x0f\x07productS\x00\x00\x00\x02MQ\x00\x00\x00\x05PLAIN\x00\x00\x00\x05en_US"),
+			method(0, "\x00\x0a\x00\x1e\x00\x01\x00\x02\x00\x00\x00\x00"),
+			method(0, "\x00\x0a\x00\x29\x00"),
+			method(1, "\x00\x14\x00\x0b\x00\x00\x00\x00"),
+			method(1, "\x00\x32\x00\x0b\x06orders\x00\x00\x00\x03\x00\x00\x00\x01"),
+			method(0, "\x00\x0a\x00\x33"),
+		},
+	},
+	{
 		plugin: "imap", config: `{"capabilities":["IDLE"]}`, greets: true, optional: len("* BYE\r\np2 OK\r\n"),
 		sends: []string{"* OK ready\r\n", "* CAPABILITY IDLE\r\np1 OK\r\n", "* BYE\r\np2 OK\r\n"},
 	},
@@ -93,6 +104,11 @@ func packet(number byte, body string) string {
 // message returns a message of PostgreSQL.
 func message(kind byte, body string) string {
 	return string(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4))) + body
+}
+
+// method returns a frame of AMQP.
+func method(channel byte, body string) string {
+	return string([]byte{1, 0, channel}) + sized(body) + "\xce"
 }
 
 // sized returns a message of Kafka.

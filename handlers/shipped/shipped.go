@@ -15,6 +15,8 @@ import (
 
 // The modules. Pages of strings are read-only, so footprint.Settle can release them, unlike those of byte slices.
 var (
+	//go:embed amqp/amqp.wasm
+	amqp string
 	//go:embed dns/dns.wasm
 	dns string
 	//go:embed domain/domain.wasm
@@ -67,6 +69,7 @@ type module struct{ name, bytes string }
 // modules returns the modules of all plugins, sorted by name.
 func modules() []module {
 	return []module{
+		{"amqp", amqp},
 		{"dns", dns},
 		{"domain", domain},
 		{"elasticsearch", elasticsearch},

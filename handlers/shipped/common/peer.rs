@@ -21,6 +21,9 @@ const MAX_SHOWN: usize = 200;
 /// The most bytes that are shown of something unexpected.
 const MAX_START: usize = 80;
 
+/// The start of the record with which a server of TLS answers what is not TLS.
+const TLS_ALERT: [u8; 2] = [0x15, 0x03];
+
 /// Why a conversation failed.
 #[derive(Debug)]
 pub enum Error {
@@ -247,6 +250,9 @@ impl Peer<'_> {
 
     /// Returns the error of a server that sent something else. start was read, and what came after it is shown too.
     pub fn unexpected(&self, start: &[u8]) -> Error {
+        if start.starts_with(&TLS_ALERT) {
+            return Error::Tls("the server answers with an alert of TLS: it may need the field tls".into());
+        }
         let mut sent = [start, &self.buf].concat();
         sent.truncate(sent.iter().position(|b| *b == b'\n').unwrap_or(sent.len()).min(MAX_START));
         self.protocol(format!("it sent {:?}", shown(&sent)))

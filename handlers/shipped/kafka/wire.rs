@@ -45,7 +45,6 @@ impl<'p, 'a> Broker<'p, 'a> {
         let head = self.peer.exact(4)?;
         let size = match number(&head).and_then(|n| usize::try_from(n).ok()) {
             Some(size) if (4..=MAX_ANSWER).contains(&size) => size,
-            _ if head.starts_with(&[0x15, 0x03]) => return Err(Error::Tls("the broker answers with an alert of TLS: it needs the field tls".into())),
             _ => return Err(self.peer.unexpected(&head)),
         };
         let wanted = self.number;
