@@ -51,6 +51,10 @@ var conversations = []conversation{
 		},
 	},
 	{
+		plugin: "pop3", config: `{"capabilities":["UIDL"]}`, greets: true, optional: len("+OK\r\n"),
+		sends: []string{"+OK ready\r\n", "+OK\r\nUIDL\r\n.\r\n", "+OK\r\n"},
+	},
+	{
 		plugin: "postgres", config: `{"query":"SELECT 1","value":{"equals":1}}`,
 		sends: []string{
 			message('R', "\x00\x00\x00\x00") + message('S', "server_version\x0015.3\x00") + message('Z', "I"),

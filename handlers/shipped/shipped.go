@@ -35,6 +35,8 @@ var (
 	mqtt string
 	//go:embed mysql/mysql.wasm
 	mysql string
+	//go:embed pop3/pop3.wasm
+	pop3 string
 	//go:embed postgres/postgres.wasm
 	postgres string
 	//go:embed redis/redis.wasm
@@ -61,6 +63,7 @@ func modules() []module {
 		{"ldap", ldap},
 		{"mqtt", mqtt},
 		{"mysql", mysql},
+		{"pop3", pop3},
 		{"postgres", postgres},
 		{"redis", redis},
 		{"smtp", smtp},
