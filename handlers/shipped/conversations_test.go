@@ -69,6 +69,10 @@ var conversations = []conversation{
 		plugin: "smtp", config: `{"extensions":["SIZE"]}`, greets: true, optional: len("221 bye\r\n"),
 		sends: []string{"220-mail\r\n220 ready\r\n", "250-mail\r\n250 SIZE 1000\r\n", "221 bye\r\n"},
 	},
+	{
+		plugin: "ssh", config: `{"software":"OpenSSH_"}`, greets: true,
+		sends: []string{"welcome\r\nSSH-2.0-OpenSSH_9.2\r\n"},
+	},
 }
 
 // packet returns a packet of MySQL.

@@ -43,6 +43,8 @@ var (
 	redis string
 	//go:embed smtp/smtp.wasm
 	smtp string
+	//go:embed ssh/ssh.wasm
+	ssh string
 	//go:embed websocket/websocket.wasm
 	websocket string
 )
@@ -67,6 +69,7 @@ func modules() []module {
 		{"postgres", postgres},
 		{"redis", redis},
 		{"smtp", smtp},
+		{"ssh", ssh},
 		{"websocket", websocket},
 	}
 }
