@@ -76,6 +76,10 @@ var conversations = []conversation{
 		},
 	},
 	{
+		plugin: "pop3", config: `{"capabilities":["UIDL"]}`, greets: true, optional: len("+OK\r\n"),
+		sends: []string{"+OK ready\r\n", "+OK\r\nUIDL\r\n.\r\n", "+OK\r\n"},
+	},
+	{
 		plugin: "nats", config: `{"username":"probe","password":"open sesame"}`, greets: true,
 		sends: []string{"INFO {\"server_name\":\"alpha\",\"version\":\"2.9.10\",\"max_payload\":1048576} \r\n", "+OK\r\nPONG\r\n"},
 	},
@@ -93,6 +97,10 @@ var conversations = []conversation{
 	{
 		plugin: "smtp", config: `{"extensions":["SIZE"]}`, greets: true, optional: len("221 bye\r\n"),
 		sends: []string{"220-mail\r\n220 ready\r\n", "250-mail\r\n250 SIZE 1000\r\n", "221 bye\r\n"},
+	},
+	{
+		plugin: "ssh", config: `{"software":"OpenSSH_"}`, greets: true,
+		sends: []string{"welcome\r\nSSH-2.0-OpenSSH_9.2\r\n"},
 	},
 }
 

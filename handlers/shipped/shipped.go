@@ -49,6 +49,8 @@ var (
 	nats string
 	//go:embed ntp/ntp.wasm
 	ntp string
+	//go:embed pop3/pop3.wasm
+	pop3 string
 	//go:embed postgres/postgres.wasm
 	postgres string
 	//go:embed redis/redis.wasm
@@ -59,6 +61,8 @@ var (
 	snmp string
 	//go:embed stun/stun.wasm
 	stun string
+	//go:embed ssh/ssh.wasm
+	ssh string
 	//go:embed websocket/websocket.wasm
 	websocket string
 )
@@ -91,6 +95,11 @@ func modules() []module {
 		{"smtp", smtp},
 		{"snmp", snmp},
 		{"stun", stun},
+		{"pop3", pop3},
+		{"postgres", postgres},
+		{"redis", redis},
+		{"smtp", smtp},
+		{"ssh", ssh},
 		{"websocket", websocket},
 	}
 }
