@@ -41,6 +41,8 @@ var (
 	postgres string
 	//go:embed redis/redis.wasm
 	redis string
+	//go:embed s3/s3.wasm
+	s3 string
 	//go:embed smtp/smtp.wasm
 	smtp string
 	//go:embed websocket/websocket.wasm
@@ -66,6 +68,7 @@ func modules() []module {
 		{"mysql", mysql},
 		{"postgres", postgres},
 		{"redis", redis},
+		{"s3", s3},
 		{"smtp", smtp},
 		{"websocket", websocket},
 	}

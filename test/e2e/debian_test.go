@@ -221,7 +221,7 @@ func (d *debian) installed() {
 		"ls /usr/share/man/man1/prober-run.1.gz /usr/share/zsh/vendor-completions/_prober": "_prober",
 		"ls /usr/share/prober/prometheus":                                                  "dashboard.json\nprober.rules.yaml\n",
 		"ls /usr/share/doc/prober/docs/start/debian.md /usr/share/doc/prober/handlers/shipped/postgres/README.md": "README.md",
-		"prober plugin list | grep -cE '^(domain|elasticsearch|etcd|ldap|mqtt|mysql|postgres|redis|smtp) '":       "9\n",
+		"prober plugin list | grep -cE '^(domain|elasticsearch|etcd|ldap|mqtt|mysql|postgres|redis|s3|smtp) '":    "10\n",
 		"systemd-analyze verify --man=no prober.service && echo verified":                                         "verified",
 		"grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/$(systemctl show -P MainPID prober)/status":                  "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1",
 		// The threshold is in tenths. 0 would be a unit with all possible restrictions.
