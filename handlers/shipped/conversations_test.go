@@ -27,6 +27,15 @@ type conversation struct {
 // conversations has one conversation of each plugin that speaks a protocol of its own.
 var conversations = []conversation{
 	{
+		plugin: "grpc-health", config: `{"service":"shop"}`,
+		sends: []string{
+			"\x00\x00\x00\x04\x00\x00\x00\x00\x00" +
+				"\x00\x00\x14\x01\x04\x00\x00\x00\x01\x88\x0f\x10\x10application/grpc" +
+				"\x00\x00\x07\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x02\x08\x01" +
+				"\x00\x00\x0f\x01\x05\x00\x00\x00\x01\x00\x0bgrpc-status\x010",
+		},
+	},
+	{
 		plugin: "ldap", config: `{}`,
 		sends: []string{
 			"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00",

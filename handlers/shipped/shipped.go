@@ -25,6 +25,8 @@ var (
 	etcd string
 	//go:embed expect/expect.wasm
 	expect string
+	//go:embed grpc-health/grpc-health.wasm
+	grpcHealth string
 	//go:embed httpcheck/httpcheck.wasm
 	httpcheck string
 	//go:embed icmp/icmp.wasm
@@ -60,6 +62,7 @@ func modules() []module {
 		{"elasticsearch", elasticsearch},
 		{"etcd", etcd},
 		{"expect", expect},
+		{"grpc-health", grpcHealth},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
 		{"journey", journey},

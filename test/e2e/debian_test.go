@@ -220,10 +220,10 @@ func (d *debian) installed() {
 		"stat -c '%U %a' /var/lib/prober /run/prober/prober.sock":                          "prober 750\nprober 600",
 		"ls /usr/share/man/man1/prober-run.1.gz /usr/share/zsh/vendor-completions/_prober": "_prober",
 		"ls /usr/share/prober/prometheus":                                                  "dashboard.json\nprober.rules.yaml\n",
-		"ls /usr/share/doc/prober/docs/start/debian.md /usr/share/doc/prober/handlers/shipped/postgres/README.md": "README.md",
-		"prober plugin list | grep -cE '^(domain|elasticsearch|etcd|ldap|mqtt|mysql|postgres|redis|s3|smtp) '":    "10\n",
-		"systemd-analyze verify --man=no prober.service && echo verified":                                         "verified",
-		"grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/$(systemctl show -P MainPID prober)/status":                  "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1",
+		"ls /usr/share/doc/prober/docs/start/debian.md /usr/share/doc/prober/handlers/shipped/postgres/README.md":          "README.md",
+		"prober plugin list | grep -cE '^(domain|elasticsearch|etcd|grpc-health|ldap|mqtt|mysql|postgres|redis|s3|smtp) '": "11\n",
+		"systemd-analyze verify --man=no prober.service && echo verified":                                                  "verified",
+		"grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/$(systemctl show -P MainPID prober)/status":                           "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1",
 		// The threshold is in tenths. 0 would be a unit with all possible restrictions.
 		"systemd-analyze security --offline=true --no-pager --threshold=20 prober.service": "OK",
 	} {

@@ -122,7 +122,7 @@ func (a *faultAgent) start(t *testing.T, command func(string, ...string) *exec.C
 func examplePlugins(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"grpc-health", "memcached", "nats", "ntp", "tls-expiry"} {
+	for _, name := range []string{"memcached", "nats", "ntp", "tls-expiry"} {
 		run(t, exec.Command("cp", filepath.Join(bin, "plugins", name+".wasm"), dir))
 	}
 	return dir
