@@ -27,6 +27,15 @@ type conversation struct {
 // conversations has one conversation of each plugin that speaks a protocol of its own.
 var conversations = []conversation{
 	{
+		plugin: "grpc-health", config: `{"service":"shop"}`,
+		sends: []string{
+			"\x00\x00\x00\x04\x00\x00\x00\x00\x00" +
+				"\x00\x00\x14\x01\x04\x00\x00\x00\x01\x88\x0f\x10\x10application/grpc" +
+				"\x00\x00\x07\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x02\x08\x01" +
+				"\x00\x00\x0f\x01\x05\x00\x00\x00\x01\x00\x0bgrpc-status\x010",
+		},
+	},
+	{
 		plugin: "amqp", config: `{"username":"probe","password":"open sesame","queue":{"name":"orders","consumers":{"min":1}}}`,
 		sends: []string{
 			method(0, "\x00\x0a\x00\x0a\x00\x09\x00\x00\x00\x0f\x07productS\x00\x00\x00\x02MQ\x00\x00\x00\x05PLAIN\x00\x00\x00\x05en_US"),

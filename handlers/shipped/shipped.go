@@ -27,6 +27,8 @@ var (
 	etcd string
 	//go:embed expect/expect.wasm
 	expect string
+	//go:embed grpc-health/grpc-health.wasm
+	grpcHealth string
 	//go:embed httpcheck/httpcheck.wasm
 	httpcheck string
 	//go:embed icmp/icmp.wasm
@@ -55,6 +57,8 @@ var (
 	postgres string
 	//go:embed redis/redis.wasm
 	redis string
+	//go:embed s3/s3.wasm
+	s3 string
 	//go:embed smtp/smtp.wasm
 	smtp string
 	//go:embed snmp/snmp.wasm
@@ -79,6 +83,7 @@ func modules() []module {
 		{"elasticsearch", elasticsearch},
 		{"etcd", etcd},
 		{"expect", expect},
+		{"grpc-health", grpcHealth},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
 		{"imap", imap},
@@ -92,6 +97,7 @@ func modules() []module {
 		{"ntp", ntp},
 		{"postgres", postgres},
 		{"redis", redis},
+		{"s3", s3},
 		{"smtp", smtp},
 		{"snmp", snmp},
 		{"stun", stun},

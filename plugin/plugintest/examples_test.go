@@ -22,7 +22,7 @@ const (
 
 // exampleLeftOut maps the example plugins in Go to the case that is left out for a process, if any.
 var exampleLeftOut = map[string]string{
-	"grpc-health": "", "httpjson": "", "redis": "metadata address is denied", "tls-expiry": "",
+	"httpjson": "", "redis": "metadata address is denied", "tls-expiry": "",
 }
 
 // overlay writes an overlay for go build and returns its path. It adds the examples as packages, and

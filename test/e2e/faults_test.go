@@ -118,13 +118,11 @@ func (a *faultAgent) start(t *testing.T, command func(string, ...string) *exec.C
 	})
 }
 
-// examplePlugins returns a folder with the example plugins that the rows need. None has the name of a shipped plugin.
+// examplePlugins returns a folder with the example plugin that rows need.
 func examplePlugins(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"grpc-health", "tls-expiry"} {
-		run(t, exec.Command("cp", filepath.Join(bin, "plugins", name+".wasm"), dir))
-	}
+	run(t, exec.Command("cp", filepath.Join(bin, "plugins/tls-expiry.wasm"), dir))
 	return dir
 }
 

@@ -131,7 +131,7 @@ func newWorld(o *options, r *report, all targets) *world {
 
 // writeAll writes the manifests and plugins.
 func (w *world) writeAll(ctx context.Context) error {
-	if err := w.pluginFolder(ctx, w.plugins, "redis", "httpjson", "grpc-health"); err != nil {
+	if err := w.pluginFolder(ctx, w.plugins, "redis", "httpjson"); err != nil {
 		return err
 	}
 	if err := w.makeVersions(); err != nil {

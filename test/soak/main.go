@@ -62,7 +62,7 @@ func main() {
 	flag.IntVar(&o.kills, "kills", 100, "how often an agent is killed; 0 skips this phase")
 	flag.IntVar(&o.day, "day", 0, "how many ticks an agent with 1,000 targets makes while its memory is watched: 8640000 are a day at 10 s; 0 skips this phase")
 	flag.StringVar(&o.prober, "prober", "bin/prober", "the agent")
-	flag.StringVar(&o.folder, "plugins", "bin/plugins", "folder of redis.wasm, httpjson.wasm and grpc-health.wasm")
+	flag.StringVar(&o.folder, "plugins", "bin/plugins", "folder of redis.wasm and httpjson.wasm")
 	flag.StringVar(&o.log, "log", "", "file for the agent's log, as far as it is read")
 	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the agent, of 20 s in the middle of the load phase")
 	flag.Parse()

@@ -10,6 +10,9 @@ use std::time::Instant;
 /// The most bytes of an answer that are kept, if a plugin has no other limit.
 const MAX_ANSWER: usize = 512 << 10;
 
+/// The bytes from which on the message of an unfinished answer does not follow each part.
+const MANY: usize = 1024;
+
 /// A server whose API is asked.
 pub struct Api<'a> {
     pub request: &'a Request,
@@ -97,9 +100,14 @@ impl Api<'_> {
 impl Answer {
     /// Reads the body, and leaves out what is beyond the most bytes.
     fn read(&mut self, step: &str, most: usize) -> io::Result<()> {
-        let (mut data, mut chunk) = (Vec::new(), [0; 8 << 10]);
+        let (mut data, mut chunk, mut told) = (Vec::new(), [0; 8 << 10], 0);
         loop {
-            prober::progress(&format!("unfinished answer to {}: HTTP status {}, {} bytes", step, self.status, data.len()));
+            // An answer may come in a great many parts.
+            if data.len() < MANY || data.len() >= told + MANY {
+                told = data.len();
+                let least = if told < MANY { "" } else { "at least " };
+                prober::progress(&format!("unfinished answer to {}: HTTP status {}, {}{} bytes", step, self.status, least, told));
+            }
             let n = self.response.read(&mut chunk)?;
             data.extend_from_slice(&chunk[..n.min(most - data.len())]);
             if n == 0 || data.len() == most {

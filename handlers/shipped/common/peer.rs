@@ -173,18 +173,30 @@ impl Peer<'_> {
         self.conn.write_all(data).map_err(|e| self.failed(e))
     }
 
-    /// Starts TLS. Data that was sent before could be another's.
+    /// Starts TLS, before anything else or after a command.
     pub fn start_tls(&mut self) -> Result<()> {
+        let options = tls_options(self.config);
+        if self.tls_first && self.config.flag("tls") {
+            return self.start_tls_with(&options);
+        }
+        self.before_tls()?;
+        Ok(self.conn.start_tls(&options)?)
+    }
+
+    /// Starts TLS before anything else, with options of the host.
+    pub fn start_tls_with(&mut self, options: &str) -> Result<()> {
+        self.before_tls()?;
+        Ok(tls::start(&mut self.conn, options)?)
+    }
+
+    fn before_tls(&mut self) -> Result<()> {
         if !self.buf.is_empty() {
+            // It could be another's.
             return Err(Error::Tls("the server sent more than its answer before TLS".into()));
         }
         self.awaited = Awaited::default();
         prober::progress(""); // the host says more about a handshake
-        let options = tls_options(self.config);
-        match self.tls_first && self.config.flag("tls") {
-            true => Ok(tls::start(&mut self.conn, &options)?),
-            false => Ok(self.conn.start_tls(&options)?),
-        }
+        Ok(())
     }
 
     /// Returns the next n bytes, at most MAX_MESSAGE. Memory grows with what comes, not with n.
