@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -172,8 +173,8 @@ func moduleOf(dir string, m *plugin.Manifest) (string, error) {
 	return filepath.Join(dir, m.Name+".wasm"), nil
 }
 
-// isModuleOf returns an error if path is a module that does not exist or is not the module of the plugin in
-// dir.
+// isModuleOf returns an error if path is a file that does not exist, or is neither the module nor the program of
+// the plugin in dir.
 func isModuleOf(path, dir string, m *plugin.Manifest) error {
 	if path == dir || filepath.Base(path) == plugin.ManifestFile {
 		return nil
@@ -181,9 +182,12 @@ func isModuleOf(path, dir string, m *plugin.Manifest) error {
 	if _, err := os.Stat(path); err != nil {
 		return err
 	}
-	module, err := moduleOf(dir, m)
-	if err == nil && filepath.Clean(path) != module {
-		err = fmt.Errorf("%s: the plugin.yaml beside it describes %s", path, module)
+	own, err := moduleOf(dir, m)
+	if m.Runtime == plugin.Process && filepath.Ext(path) != ".wasm" {
+		own = filepath.Join(dir, plugin.ProcessPrefix+m.Name)
+	}
+	if err == nil && strings.TrimSuffix(filepath.Clean(path), ".exe") != own {
+		err = fmt.Errorf("%s: the plugin.yaml beside it describes %s", path, own)
 	}
 	return err
 }
