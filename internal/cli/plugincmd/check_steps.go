@@ -163,7 +163,8 @@ const variantsMark = "\x00"
 
 // failureOf returns the place, the reasons and the diff of a failed result.
 func failureOf(r *plugintest.Result) string {
-	text := fmt.Sprintf("%s (%s): %s", strings.ReplaceAll(r.Name, variantsMark, ""), variantsMark, strings.Join(r.Failures, "; "))
+	name := strings.TrimPrefix(strings.ReplaceAll(r.Name, variantsMark, ""), "conformance: ") // the name of the step
+	text := fmt.Sprintf("%s (%s): %s", name, variantsMark, strings.Join(r.Failures, "; "))
 	if r.Line > 0 {
 		text = fmt.Sprintf("%s:%d: %s", r.File, r.Line, text)
 	}

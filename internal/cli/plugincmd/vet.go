@@ -15,6 +15,7 @@ import (
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/wasmfile"
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -121,7 +122,7 @@ func printFindings(env *command.Env, findings []finding, output string) error {
 		return env.Encode(output, map[string]any{"items": findings})
 	}
 	for _, f := range findings {
-		fmt.Fprintln(env.Stdout, f)
+		fmt.Fprintln(env.Stdout, explain.OneLine(f.String()))
 	}
 	return nil
 }
