@@ -3,6 +3,7 @@ package abi
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -154,10 +155,20 @@ func appendError(errs []error, err error) []error {
 func checkImport(known []Func, f Func) error {
 	at := slices.IndexFunc(known, func(k Func) bool { return k.Module == f.Module && k.Name == f.Name })
 	if at < 0 {
-		return fmt.Errorf("unknown import %s.%s: this prober does not have it", f.Module, f.Name)
+		return fmt.Errorf("unknown import %s: this prober does not have it", ImportName(f.Module, f.Name))
 	}
 	got, want := Signature{f.Params, f.Results}, Signature{known[at].Params, known[at].Results}
-	return differ(fmt.Sprintf("import %s.%s", f.Module, f.Name), got, want)
+	return differ("import "+ImportName(f.Module, f.Name), got, want)
+}
+
+// ImportName returns MODULE.NAME for messages. It quotes and cuts names that are long or not printable.
+func ImportName(module, name string) string {
+	const most = 80 // bytes of a name
+	whole := module + "." + name
+	if len(module) <= most && len(name) <= most && strconv.Quote(whole) == `"`+whole+`"` {
+		return whole
+	}
+	return fmt.Sprintf("%.*q.%.*q", most, module, most, name)
 }
 
 // checkExport checks an exported function. It must have no parameters and the given results.
@@ -166,6 +177,8 @@ func (g *Guest) checkExport(name string, results []Type, required bool) error {
 	switch {
 	case ok:
 		return differ(fmt.Sprintf("the export %q", name), got, Signature{Results: results})
+	case required && name == ExportProbe:
+		return fmt.Errorf("the module exports no function %q: export it, or build a program, which exports %q", name, ExportStart)
 	case required:
 		return fmt.Errorf("the module exports no function %q", name)
 	default:

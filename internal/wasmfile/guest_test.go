@@ -14,7 +14,7 @@ var guests = []struct {
 	command      bool
 	want         []string
 }{
-	{"nothing", header, false, []string{`the module exports no "memory"`, `the module exports no function "probe"`}},
+	{"nothing", header, false, []string{`the module exports no "memory"`, `the module exports no function "probe": export it, or build a program, which exports "_start"`}},
 	{"a reactor", header + "\x01\x05\x01\x60\x00\x01\x7f" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x01" +
 		"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00" + "\x0a\x06\x01\x04\x00\x41\x00\x0b", false, nil},
 	{"a reactor as a command", header + "\x01\x05\x01\x60\x00\x01\x7f" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x01" +

@@ -137,7 +137,7 @@ func (x *Index) Encode() ([]byte, error) {
 		APIVersion string   `json:"apiVersion"`
 		Kind       string   `json:"kind"`
 		Plugins    []Plugin `json:"plugins"`
-	}{plugin.APIVersion, Kind, slices.Concat([]Plugin{}, x.Plugins)})
+	}{plugin.APIVersion, Kind, append([]Plugin{}, x.Plugins...)})
 	if err != nil {
 		return nil, err
 	}

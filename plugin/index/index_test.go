@@ -76,6 +76,7 @@ func TestBadIndexes(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(head + "plugins: [{name: a, versions: [{version: 1, source: a.wasm, digest: " + digest + "}]}]"))
+	f.Add([]byte(head + "plugins: []"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		x, err := index.Parse("index.yaml", data)
 		if err != nil {

@@ -21,10 +21,14 @@ import (
 )
 
 // The check for memory growth calls the guest until it reaches maxCalls or [Config.Patience], but
-// at least minCalls times. That is enough to show a growth of one page in ten calls.
+// at least minCalls times. That is enough to show a growth of one page in ten calls. If a call is slow, as of a
+// large program that starts anew, slowCalls are enough after slowPatience.
 const (
 	maxCalls = 10_000
 	minCalls = 200
+
+	slowCalls    = 20
+	slowPatience = 20 * time.Second
 )
 
 // check is a conformance check.
@@ -300,9 +304,9 @@ func (g *guestRun) growth(ctx context.Context) (checked, error) {
 		return checked{note: "no call: it refuses the config of its cases"}, nil
 	}
 	var guest, total []uint64 // after each call
-	start := time.Now()
+	start, patience := time.Now(), cmp.Or(g.cfg.Patience, defaultPatience)
 	for i := range maxCalls {
-		if i >= minCalls && time.Since(start) > cmp.Or(g.cfg.Patience, defaultPatience) {
+		if took := time.Since(start); i >= minCalls && took > patience || i >= slowCalls && took > max(patience, slowPatience) {
 			break
 		}
 		w.begin(c, i)
@@ -318,7 +322,10 @@ func (g *guestRun) growth(ctx context.Context) (checked, error) {
 	failures := append(grown("the guest's memory", guest), grown("the memory of all instances", total)...)
 	note := fmt.Sprintf("%d calls", len(guest))
 	if len(guest) < maxCalls {
-		note = fmt.Sprintf("only %d calls, in %v", len(guest), cmp.Or(g.cfg.Patience, defaultPatience))
+		if len(guest) < minCalls {
+			patience = max(patience, slowPatience)
+		}
+		note = fmt.Sprintf("only %d calls, in %v", len(guest), patience)
 	}
 	return checked{failures: failures, note: note}, nil
 }

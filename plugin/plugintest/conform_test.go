@@ -140,7 +140,7 @@ func TestRunInvalidModuleNamesFile(t *testing.T) {
 	t.Parallel()
 	path := written(t, strings.Replace(trapping, "\x05probe", "\x05prove", 1))
 	_, err := plugintest.Run(t.Context(), load(t, "\n- {name: x, want: {result: success}}\n"), plugintest.Config{Plugin: path, CacheDir: cache})
-	if want := "plugin \"small\": the module exports no function \"probe\" (" + path + ")"; err == nil || err.Error() != want {
+	if want := "plugin \"small\": the module exports no function \"probe\": export it, or build a program, which exports \"_start\" (" + path + ")"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -48,7 +48,11 @@ func OS(version string) Env {
 
 // Warn writes a warning to stderr.
 func (env *Env) Warn(format string, args ...any) {
-	fmt.Fprintf(env.Stderr, "prober: warning: "+format+"\n", args...)
+	prefix := "prober: warning: "
+	for line := range strings.Lines(fmt.Sprintf(format, args...)) {
+		fmt.Fprintf(env.Stderr, "%s%s\n", prefix, shown(line))
+		prefix = ""
+	}
 }
 
 // pathFlags are lists of paths. Their variables have the separators of PATH.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"github.com/daeace23/prober/internal/explain"
 )
 
 // Exit codes without the codes of verdicts.
@@ -46,13 +48,19 @@ func (env *Env) Report(err error) int {
 	e := exitOf(err)
 	if e.Err != nil {
 		for line := range strings.Lines(e.Err.Error()) {
-			fmt.Fprintf(env.Stderr, "prober: error: %s\n", strings.TrimSuffix(line, "\n"))
+			fmt.Fprintf(env.Stderr, "prober: error: %s\n", shown(line))
 		}
 	}
 	if e.Hint != "" {
-		fmt.Fprintf(env.Stderr, "prober: hint: %s\n", e.Hint)
+		fmt.Fprintf(env.Stderr, "prober: hint: %s\n", shown(e.Hint))
 	}
 	return e.Code
+}
+
+// shown returns a line for a terminal, with its indentation: errors contain texts of modules, files and peers.
+func shown(line string) string {
+	text := strings.TrimLeft(line, " \t")
+	return line[:len(line)-len(text)] + explain.OneLine(text)
 }
 
 // ReportJSON is like [Env.Report], with JSON lines in the format of the agent's log.

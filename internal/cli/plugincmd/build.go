@@ -75,7 +75,7 @@ func projectOf(path string) string {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return path
 	}
-	if filepath.Ext(path) == ".wasm" || filepath.Base(path) == plugin.ManifestFile {
+	if filepath.Ext(path) == ".wasm" || plugin.IsProcess(filepath.Base(path)) || filepath.Base(path) == plugin.ManifestFile {
 		return filepath.Dir(path)
 	}
 	return path

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,11 @@ func newCheck(env *command.Env) *cobra.Command {
 			if err := report.write(env, output); err != nil {
 				return err
 			}
-			return report.exit("")
+			hint := ""
+			if failed := report.failed(); slices.Contains(failed, "cases") || slices.Contains(failed, "conformance") {
+				hint = "`prober plugin test` shows each call of a failed case"
+			}
+			return report.exit(hint)
 		},
 	}
 	f.add(c)

@@ -69,25 +69,34 @@ func (k *checking) cases(ctx context.Context) (step, error) {
 	if len(k.files) == 0 && s.ok() {
 		return step{LeftOut: "no test cases are beside it"}, nil
 	}
-	passed := 0
+	passed, failed := 0, 0
 	for _, f := range k.files {
 		cfg := k.testConfig()
 		cfg.CasesOnly, cfg.Matrix = true, k.isModule()
-		n, err := s.add(plugintest.Run(ctx, f, cfg))
+		ok, bad, err := s.add(plugintest.Run(ctx, f, cfg))
 		if err != nil {
 			return s, k.cannotTest(err)
 		}
-		passed += n
+		passed, failed = passed+ok, failed+bad
 	}
-	s.Note = command.Count(passed, "case") + " passed"
+	s.Note = passedOf(passed, failed, "case")
 	return s, nil
 }
 
-// conformance runs the conformance checks of modules.
+// passedOf returns "4 cases passed", or "3 of 4 cases passed" if some failed.
+func passedOf(passed, failed int, what string) string {
+	all := command.Count(passed+failed, what) + " passed"
+	if failed > 0 {
+		return fmt.Sprintf("%d of %s", passed, all)
+	}
+	return all
+}
+
+// conformance runs the conformance checks, of a program those that need no isolation.
 func (k *checking) conformance(ctx context.Context) (step, error) {
 	var s step
-	if !k.isModule() {
-		return step{LeftOut: "it is a program"}, nil
+	if k.sandboxed && !k.isModule() {
+		return step{LeftOut: "it is a program, which only prober plugin check runs"}, nil
 	}
 	f := &plugintest.File{Path: k.found.Path, Plugin: k.found.Path}
 	if len(k.files) > 0 {
@@ -95,11 +104,11 @@ func (k *checking) conformance(ctx context.Context) (step, error) {
 	}
 	cfg := k.testConfig()
 	cfg.Run = conformanceNames()
-	passed, err := s.add(plugintest.Run(ctx, f, cfg))
+	passed, failed, err := s.add(plugintest.Run(ctx, f, cfg))
 	if err != nil {
 		return s, k.cannotTest(err)
 	}
-	s.Note = command.Count(passed, "check") + " passed"
+	s.Note = passedOf(passed, failed, "check")
 	return s, nil
 }
 
@@ -120,11 +129,14 @@ func (k *checking) cannotTest(err error) error {
 	return command.Failed(err)
 }
 
-// add adds the failures of a report, and returns the number of results that passed.
-func (s *step) add(report *plugintest.Report, err error) (passed int, _ error) {
+// add adds the failures of a report, one for all variants of a case that fail alike. It returns how many results
+// passed and failed.
+func (s *step) add(report *plugintest.Report, err error) (passed, failed int, _ error) {
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	variants := make(map[string][]string) // by failure
+	var failures []string
 	for i := range report.Results {
 		r := &report.Results[i]
 		switch {
@@ -132,14 +144,31 @@ func (s *step) add(report *plugintest.Report, err error) (passed int, _ error) {
 		case r.OK():
 			passed++
 		default:
-			text := fmt.Sprintf("%s (%s): %s", r.Name, r.Variant, strings.Join(r.Failures, "; "))
-			if r.Line > 0 {
-				text = fmt.Sprintf("%s:%d: %s", r.File, r.Line, text)
+			failed++
+			text := failureOf(r)
+			if variants[text] == nil {
+				failures = append(failures, text)
 			}
-			s.Failures = append(s.Failures, text)
+			variants[text] = append(variants[text], r.Variant)
 		}
 	}
-	return passed, nil
+	for _, text := range failures {
+		s.Failures = append(s.Failures, strings.Replace(text, variantsMark, strings.Join(variants[text], ", "), 1))
+	}
+	return passed, failed, nil
+}
+
+// variantsMark stands for the variants in a failure, until all are known.
+const variantsMark = "\x00"
+
+// failureOf returns the place, the reasons and the diff of a failed result.
+func failureOf(r *plugintest.Result) string {
+	name := strings.TrimPrefix(strings.ReplaceAll(r.Name, variantsMark, ""), "conformance: ") // the name of the step
+	text := fmt.Sprintf("%s (%s): %s", name, variantsMark, strings.Join(r.Failures, "; "))
+	if r.Line > 0 {
+		text = fmt.Sprintf("%s:%d: %s", r.File, r.Line, text)
+	}
+	return strings.TrimRight(text+"\n"+r.Diff, "\n")
 }
 
 // importsOf returns the imports of a module, nil for a program.

@@ -59,7 +59,11 @@ func TestCheckFails(t *testing.T) {
 	}{
 		{"case", func(t *testing.T) {
 			clitest.WriteTree(t, "demo", map[string]string{"demo_test.yaml": strings.Replace(checkedCases, "success", "failure", 1)})
-		}, []string{"FAIL  cases", "cases: demo/demo_test.yaml:5: all is well (compiler/reset): the answer differs from the wanted one", `plugin "demo" did not pass: cases`}},
+		}, []string{
+			"FAIL  cases        0 of 4 cases passed",
+			"cases: demo/demo_test.yaml:5: all is well (compiler/reset, compiler/fresh, interpreter/reset, interpreter/fresh): the answer differs from the wanted one\n    --- want\n    +++ got\n    -result: failure\n    +result: success\n",
+			`plugin "demo" did not pass: cases`, "hint: `prober plugin test` shows each call",
+		}},
 		{"test file", func(t *testing.T) {
 			clitest.WriteTree(t, "demo", map[string]string{"demo_test.yaml": "kind: Other\n"})
 		}, []string{"FAIL  cases", "demo/demo_test.yaml:1: kind"}},

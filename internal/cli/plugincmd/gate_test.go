@@ -376,6 +376,20 @@ func TestUnloadableArtifactIsPulledWithWarning(t *testing.T) {
 	}
 }
 
+// A module and a path may contain escape sequences, which must not reach the terminal.
+func TestMessagesAboutModulesAreSafeForTerminals(t *testing.T) {
+	t.Chdir(t.TempDir())
+	clitest.WriteTree(t, "demo", map[string]string{
+		"plugin.yaml": gateManifest, "demo_test.yaml": clitest.Cases, "demo.wasm": importing("prober_v1\x1b[31m", "log", "\x03\x7f\x00"),
+	})
+	for _, args := range [][]string{{"vet", "demo"}, {"check", "demo"}, {"inspect", "demo"}, {"embed", "demo/demo.wasm", "demo/plugin.yaml"}, {"vet", "\x1b[31m"}, {"inspect", "./\x1b[31m.wasm"}} {
+		_, stdout, stderr := clitest.Run(nil, append([]string{"plugin"}, args...)...)
+		if text := stdout + stderr; !strings.Contains(text, "[31m") || strings.Contains(text, "\x1b") {
+			t.Errorf("%q: %q", args, text)
+		}
+	}
+}
+
 // FuzzVetAgreesWithHost changes a good module. vet accepts the result if and only if a host does.
 func FuzzVetAgreesWithHost(f *testing.F) {
 	for _, kind := range unloadableModules() {

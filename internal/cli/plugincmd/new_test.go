@@ -54,6 +54,7 @@ func TestNewFilesOfEveryLanguageAndKind(t *testing.T) {
 	sources := map[string]string{
 		"go": "main.go", "rust": "src/lib.rs", "c": "main.c", "cpp": "main.cpp", "c++": "main.cpp", "assemblyscript": "index.ts", "wat": "demo.wat", "python": "check.py",
 	}
+	checks := map[string]string{".github/workflows/ci.yml": "    - run: make check ", "Makefile": "\ncheck:", "README.md": "prober plugin check "}
 	for _, lang := range slices.Sorted(maps.Keys(sources)) {
 		for _, kind := range []string{"line", "http", "udp", "tls", "command", "process", "nagios"} {
 			dir := filepath.Join(t.TempDir(), "demo")
@@ -77,6 +78,9 @@ func TestNewFilesOfEveryLanguageAndKind(t *testing.T) {
 				}
 				if i := strings.Index(string(text), "{{."); i >= 0 {
 					t.Errorf("%s %s: %s has %.20q", lang, kind, file, text[i:])
+				}
+				if want, ok := checks[file]; ok && !strings.Contains(string(text), want) {
+					t.Errorf("%s %s: %s\n%s\nhas no %q", lang, kind, file, text, want)
 				}
 			}
 		}
@@ -102,6 +106,10 @@ func TestNewNagiosCheck(t *testing.T) {
 	}
 	code, stdout, stderr = clitest.Run(nil, "plugin", "test", dir)
 	if code != 0 || !strings.Contains(stdout, "  ok  no such folder ") || !strings.Contains(stdout, "7 passed, 0 failed, 4 left out") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr = clitest.Run(nil, "plugin", "check", dir)
+	if code != 0 || !strings.Contains(squeezed(stdout), squeezed("  ok  conformance  2 checks passed")) {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	script := filepath.Join(dir, "check_demo")

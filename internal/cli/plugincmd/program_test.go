@@ -109,6 +109,32 @@ func TestPushAndPullProgram(t *testing.T) {
 	}
 }
 
+// A program is built in the folder of its project, beside plugin.yaml. Push and sign check it there, and start nothing.
+func TestVetAndPushProgramOfProject(t *testing.T) {
+	demoProgram(t)
+	host := hub(t, nil)
+	clitest.WriteTree(t, "here", map[string]string{
+		"plugin.yaml":    programYAML + "runtime: process\nconfig: {schema: {type: object}}\n",
+		"demo_test.yaml": "apiVersion: prober.dev/v1\nkind: PluginTest\nplugin: ./prober-plugin-demo\ncases: []\n",
+	})
+	if err := os.Rename("there/prober-plugin-demo", "here/prober-plugin-other"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"vet", "here/prober-plugin-demo"}, 0, ""},
+		{[]string{"vet", "here/prober-plugin-other"}, 64, "here/prober-plugin-other: the plugin.yaml beside it describes here/prober-plugin-demo"},
+		{[]string{"push", "here/prober-plugin-demo", host + "/demo:1", "--plain-http"}, 0, "pushed demo 1.0.0 for "},
+	} {
+		if code, stdout, stderr := clitest.Run(nil, append([]string{"plugin"}, tc.args...)...); code != tc.code || !strings.Contains(stdout+stderr, tc.want) {
+			t.Errorf("%q: exit code %d, want %d with %q\n%s%s", tc.args, code, tc.code, tc.want, stdout, stderr)
+		}
+	}
+}
+
 func TestProgramErrors(t *testing.T) {
 	demoProgram(t)
 	host := hub(t, nil)

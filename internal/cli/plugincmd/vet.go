@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/wasmfile"
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -120,7 +122,7 @@ func printFindings(env *command.Env, findings []finding, output string) error {
 		return env.Encode(output, map[string]any{"items": findings})
 	}
 	for _, f := range findings {
-		fmt.Fprintln(env.Stdout, f)
+		fmt.Fprintln(env.Stdout, explain.OneLine(f.String()))
 	}
 	return nil
 }
@@ -172,8 +174,8 @@ func moduleOf(dir string, m *plugin.Manifest) (string, error) {
 	return filepath.Join(dir, m.Name+".wasm"), nil
 }
 
-// isModuleOf returns an error if path is a module that does not exist or is not the module of the plugin in
-// dir.
+// isModuleOf returns an error if path is a file that does not exist, or is neither the module nor the program of
+// the plugin in dir.
 func isModuleOf(path, dir string, m *plugin.Manifest) error {
 	if path == dir || filepath.Base(path) == plugin.ManifestFile {
 		return nil
@@ -181,9 +183,12 @@ func isModuleOf(path, dir string, m *plugin.Manifest) error {
 	if _, err := os.Stat(path); err != nil {
 		return err
 	}
-	module, err := moduleOf(dir, m)
-	if err == nil && filepath.Clean(path) != module {
-		err = fmt.Errorf("%s: the plugin.yaml beside it describes %s", path, module)
+	own, err := moduleOf(dir, m)
+	if m.Runtime == plugin.Process && filepath.Ext(path) != ".wasm" {
+		own = filepath.Join(dir, plugin.ProcessPrefix+m.Name)
+	}
+	if err == nil && strings.TrimSuffix(filepath.Clean(path), ".exe") != own {
+		err = fmt.Errorf("%s: the plugin.yaml beside it describes %s", path, own)
 	}
 	return err
 }

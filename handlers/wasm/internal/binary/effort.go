@@ -50,18 +50,23 @@ type effort struct {
 	flow     uint64 // sum of branches times locals of each function
 }
 
+// smaller is what to do about a function that is too expensive.
+const smaller = ": compiling it would take too long; build for size, such as with -Os or opt-level=s, or split the function"
+
 // tooMuch returns an error if this function is too expensive.
 func (e *effort) tooMuch() error {
 	e.squares, e.flow = e.loops*e.loops, e.branches*e.locals
 	switch {
 	case e.locals > maxLocals:
-		return fmt.Errorf("more than %d locals in one function", maxLocals)
+		return fmt.Errorf("more than %d locals in one function%s", maxLocals, smaller)
 	case e.loops > maxLoops:
-		return fmt.Errorf("more than %d loops in one function", maxLoops)
-	case e.branches > maxBranches, e.flow > maxFlow:
-		return fmt.Errorf("more than %d branches in one function, or %d times its locals", maxBranches, maxFlow)
+		return fmt.Errorf("more than %d loops in one function%s", maxLoops, smaller)
+	case e.branches > maxBranches:
+		return fmt.Errorf("more than %d branches in one function%s", maxBranches, smaller)
+	case e.flow > maxFlow:
+		return fmt.Errorf("%d branches and %d locals in one function, whose product must not be above %d%s", e.branches, e.locals, maxFlow, smaller)
 	case e.carried > maxCarried:
-		return fmt.Errorf("more than %d values in the calls and branches of one function", maxCarried)
+		return fmt.Errorf("more than %d values in the calls and branches of one function%s", maxCarried, smaller)
 	}
 	return nil
 }

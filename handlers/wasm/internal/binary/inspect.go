@@ -123,12 +123,13 @@ func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 	} else {
 		m.Code, m.Metered = metered, true
 	}
-	return m, checkModules(m.Imports)
+	return m, checkModules(m.Imports, in.firsts)
 }
 
 // inspection is the state of one [Inspect].
 type inspection struct {
 	*Module
+	firsts       []string // a function of each module in Imports
 	tableEntries uint32
 	start        uint32         // index of the start function
 	sigs         signatures     // from the sections read so far
@@ -149,7 +150,7 @@ func (in *inspection) read(i int, s wasmfile.Section, r *reader) error {
 	case sectionType:
 		in.sigs.types = r.types()
 	case sectionImport:
-		in.Imports = readImports(r, &in.sigs)
+		in.Imports, in.firsts = readImports(r, &in.sigs)
 	case sectionFunction:
 		for range r.atMost(maxFunctions, "functions") {
 			in.sigs.functions = append(in.sigs.functions, r.U32())
@@ -213,24 +214,24 @@ var knownModules = sync.OnceValue(func() []string {
 	return append(names, WASI)
 })
 
-// checkModules returns an error for an unknown import module.
-func checkModules(imports []string) error {
+// checkModules returns an error for an unknown import module. firsts has a function of each module.
+func checkModules(imports, firsts []string) error {
 	known := knownModules()
-	for _, name := range imports {
+	for i, name := range imports {
 		if !slices.Contains(known, name) {
-			hint := ""
-			if strings.HasPrefix(name, "wasi:") {
-				hint = ". prober does not have WASI 0.2: build for WASI preview 1, such as wasm32-wasip1"
+			advice := adviceFor(name, firsts[i])
+			if advice != "" {
+				advice = ". " + advice
 			}
-			return fmt.Errorf("unknown import module %q; this prober has %s%s", name, strings.Join(known, ", "), hint)
+			return fmt.Errorf("unknown import module %.80q of the function %.80q; this prober has %s%s", name, firsts[i], strings.Join(known, ", "), advice)
 		}
 	}
 	return nil
 }
 
-// readImports returns the names of the imported modules. Only functions may be imported.
-func readImports(r *reader, sigs *signatures) []string {
-	var modules []string
+// readImports returns the names of the imported modules, and the first function of each. Only functions may be
+// imported.
+func readImports(r *reader, sigs *signatures) (modules, firsts []string) {
 	for range r.atMost(maxImports, "imports") {
 		module, name := r.name(), r.name()
 		if kind := r.Byte(); kind != kindFunction {
@@ -239,13 +240,13 @@ func readImports(r *reader, sigs *signatures) []string {
 		sigs.functions = append(sigs.functions, r.U32())
 		sigs.imports++
 		if r.Err != nil {
-			return nil
+			return nil, nil
 		}
 		if !slices.Contains(modules, module) {
-			modules = append(modules, module)
+			modules, firsts = append(modules, module), append(firsts, name)
 		}
 	}
-	return modules
+	return modules, firsts
 }
 
 // refuseImport fails on an import that is no function.
@@ -258,7 +259,7 @@ func (r *reader) refuseImport(module, name string, kind byte) {
 		r.Fail()
 	}
 	if r.Err == nil {
-		r.failf("import %s.%s: only functions can be imported, and this is %s", module, name, advice)
+		r.failf("import %s: only functions can be imported, and this is %s", abi.ImportName(module, name), advice)
 	}
 }
 

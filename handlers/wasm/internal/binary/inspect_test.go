@@ -2,6 +2,7 @@ package binary
 
 import (
 	"encoding/binary"
+	"strings"
 	"testing"
 )
 
@@ -63,17 +64,51 @@ func TestDataSegmentsAreMerged(t *testing.T) {
 func FuzzInspect(f *testing.F) {
 	f.Add([]byte("\x00asm\x01\x00\x00\x00"))
 	f.Add([]byte("\x00asm\x01\x00\x00\x00\x04\x04\x01\x70\x00\x01\x05\x03\x01\x00\x01\x06\x06\x01\x7f\x01\x41\x00\x0b\x07\x05\x01\x01m\x02\x00\x0a\x05\x01\x03\x00\x01\x0b\x0b\x07\x01\x00\x41\x00\x0b\x01x"))
+	f.Add([]byte("\x00asm\x01\x00\x00\x00\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00\x0a\x04\x01\x02\x00\x0b")) // can be metered
 	f.Fuzz(func(t *testing.T, code []byte) {
 		m, err := Inspect(code, 100)
 		if err != nil {
 			return
 		}
-		again, err := Inspect(m.Code, 100)
 		if len(m.Globals) > 0 || m.start {
 			return // the rewritten module has reserved names
 		}
+		rewritten := m.Code
+		if m.Metered {
+			rewritten = m.plain // meters have reserved names, too
+		}
+		again, err := Inspect(rewritten, 100)
 		if err != nil || again.MinMemory != m.MinMemory || again.Volatile != m.Volatile {
 			t.Errorf("rewriting changed what the module says: %+v, %v, want %+v", again, err, m)
 		}
 	})
+}
+
+func TestUnknownImportsHaveAdvice(t *testing.T) {
+	const header = "\x00asm\x01\x00\x00\x00\x01\x04\x01\x60\x00\x00"
+	importing := func(module, name, kind string) []byte {
+		body := "\x01" + string(rune(len(module))) + module + string(rune(len(name))) + name + kind
+		return []byte(header + "\x02" + string(rune(len(body))) + body)
+	}
+	const function, global = "\x00\x00", "\x03\x7f\x00"
+	for _, tc := range []struct{ module, name, kind, want string }{
+		{"env", "abort", function, `unknown import module "env" of the function "abort"; this prober has prober_v1, `},
+		{"env", "abort", function, "wasi_snapshot_preview1. AssemblyScript needs the SDK of prober"},
+		{"env", "emscripten_memcpy_big", function, ". Emscripten needs JavaScript: build with emcc -sSTANDALONE_WASM"},
+		{"a", "b", function, ". Emscripten needs"},
+		{"env", "log", function, ". Linkers import from env what is declared and not defined"},
+		{"gojs", "runtime.wasmExit", function, ": build with GOOS=wasip1"},
+		{"./x_bg.js", "__wbindgen_throw", function, ". wasm-bindgen needs JavaScript"},
+		{"wasi_unstable", "fd_write", function, ". It is older than WASI preview 1"},
+		{"wasi:cli/stdout@0.2.0", "get-stdout", function, ". prober does not have WASI 0.2: build for WASI preview 1"},
+		{"extism:host/env", "alloc", function, ". It is an interface of another host"},
+		{"other", "f", function, `of the function "f"; this prober has`},
+		{"\x1b[31m", "\x1b]0;t\a", function, `unknown import module "\x1b[31m" of the function "\x1b]0;t\a"`},
+		{"\x1b[31m", "\x1b]0;t\a", global, `import "\x1b[31m"."\x1b]0;t\a": only functions can be imported, and this is a global`},
+		{"env", "memory_base", global, "import env.memory_base: only functions can be imported"},
+	} {
+		if _, err := Inspect(importing(tc.module, tc.name, tc.kind), 100); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q.%q: got %v, want %q", tc.module, tc.name, err, tc.want)
+		}
+	}
 }
