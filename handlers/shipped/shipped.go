@@ -21,6 +21,8 @@ var (
 	domain string
 	//go:embed expect/expect.wasm
 	expect string
+	//go:embed host/host.wasm
+	host string
 	//go:embed httpcheck/httpcheck.wasm
 	httpcheck string
 	//go:embed icmp/icmp.wasm
@@ -52,6 +54,7 @@ func modules() []module {
 		{"dns", dns},
 		{"domain", domain},
 		{"expect", expect},
+		{"host", host},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
 		{"journey", journey},
