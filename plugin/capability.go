@@ -2,17 +2,19 @@ package plugin
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/daeace23/prober/internal/abi"
 )
 
 // The names of the capabilities in manifests, metrics and requests.
 const (
-	CapabilityNet  = "net"
-	CapabilityHTTP = "http"
-	CapabilityDNS  = "dns"
-	CapabilityKV   = "kv"
-	CapabilityICMP = "icmp"
+	CapabilityNet   = "net"
+	CapabilityHTTP  = "http"
+	CapabilityDNS   = "dns"
+	CapabilityKV    = "kv"
+	CapabilityICMP  = "icmp"
+	CapabilityFiles = "files"
 )
 
 // Capability is a permission that a manifest requests by name. It covers the functions of
@@ -25,7 +27,7 @@ type Capability struct {
 	// Target reports whether the target of the probe is always granted, as it is for net, http and icmp.
 	// A plugin needs a request and a grant only to reach anything else.
 	Target bool
-	// Waits reports whether a call may wait for an answer from the network.
+	// Waits reports whether a call may wait for an answer from the network, or for a disk.
 	Waits bool
 	// Grant is the pattern for the whole capability, such as "dns". A request without patterns
 	// asks for it. Without a grant of its scheme, the functions return that they are denied. It is
@@ -71,6 +73,12 @@ var capabilities = []Capability{
 		Patterns: []string{targetGrant, "icmp://HOST"},
 		Widest:   []string{"icmp://*"},
 	},
+	{
+		Name: CapabilityFiles, Module: abi.ModuleFiles, Summary: "reading files of the host",
+		Waits: true, Grant: "file:///**",
+		Patterns: []string{"file:///PATH", "file:///PATH/**"},
+		Widest:   []string{"file:///**"},
+	},
 }
 
 // targetGrant is the grant that every plugin has.
@@ -108,7 +116,8 @@ func findCapability(match func(Capability) bool) (Capability, bool) {
 
 // GrantedBy reports whether grants allow at least a part of c to a plugin that requests it.
 func (c Capability) GrantedBy(grants []Grant) bool {
-	return c.Grant == "" || slices.ContainsFunc(grants, func(g Grant) bool { return g.Is(c.Grant) })
+	scheme, _, _ := strings.Cut(c.Grant, "://")
+	return c.Grant == "" || slices.ContainsFunc(grants, func(g Grant) bool { return g.Is(scheme) })
 }
 
 // Patterns returns the patterns that r requests: Allow, with the target if the capability

@@ -47,6 +47,8 @@ func (g Grant) Overlaps(other Grant) bool {
 	switch {
 	case g.scheme == "unix" || other.scheme == "unix":
 		return g.scheme == other.scheme && g.path == other.path
+	case g.scheme == fileScheme || other.scheme == fileScheme:
+		return g.scheme == other.scheme && overlappingFiles(segments(g.path), segments(other.path))
 	case g.scheme != "" && other.scheme != "" && !covers(g.scheme, other.scheme) && !covers(other.scheme, g.scheme):
 		return false
 	}

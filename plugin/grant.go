@@ -24,6 +24,9 @@ import (
 //	dns  dns://*.internal         look-ups of every name, or of some
 //	kv                            the key-value store of a probe
 //	icmp://10.0.0.0/8             echo requests to a host, or to a range
+//	file:///proc/loadavg          one file or folder of the host, to read
+//	file:///proc/*/stat           a * stands for any characters of one segment
+//	file:///var/backups/**        a folder and all below it
 //	!10.0.0.0/8  !tcp://db:22     a denial, which wins over all grants
 //
 // A port is a number, a range, a list of both, or *. tcp covers tls and HTTP to the
@@ -31,10 +34,10 @@ import (
 type Grant struct {
 	text   string
 	deny   bool
-	scheme string // "target", "kv", "tcp", …; "" in a denial for all schemes
+	scheme string // "target", "kv", "tcp", …; "" in a denial for all schemes of the network
 	host   hostPattern
 	ports  []portRange // all ports if empty
-	path   string      // of http, https and unix
+	path   string      // of http, https, unix and file
 }
 
 // String returns the source of the pattern.
@@ -97,6 +100,9 @@ func parseGrant(text string) (Grant, error) {
 		}
 		g.path = rest
 		return g, nil
+	case scheme == fileScheme:
+		g.path = rest
+		return g, checkFilePattern(rest)
 	case scheme == "dns":
 		return g, g.host.parse(rest, false)
 	case scheme == "icmp":

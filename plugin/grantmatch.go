@@ -19,6 +19,9 @@ type Dial struct {
 
 // Matches reports whether the pattern matches d. [Grant.Deny] reports whether it denies d then.
 func (g Grant) Matches(d Dial) bool {
+	if g.scheme == fileScheme {
+		return false
+	}
 	if d.Scheme == "unix" || g.scheme == "unix" {
 		return g.scheme == d.Scheme && g.path == d.Path
 	}
@@ -40,8 +43,8 @@ func (g Grant) Name() (name string, below bool) {
 	return g.host.name, false
 }
 
-// Is reports whether g is a grant of this kind: "target", "kv" or "dns". For "dns" the grant may be for
-// some names only.
+// Is reports whether g is a grant of this kind: "target", "kv", "dns" or "file". For "dns" the grant may be
+// for some names only, and for "file" for some files.
 func (g Grant) Is(name string) bool { return g.scheme == name && !g.deny }
 
 // Names reports whether g names exactly this address. For a loopback address, a range of loopback

@@ -32,6 +32,9 @@ type Limits struct {
 	Redirects    int           // redirects of an HTTP request
 	Lookups      int           // DNS look-ups of a run
 	KV           int           // bytes of the keys and values of a probe
+	FileRead     int           // bytes read from files of a run
+	FileEntries  int           // entries of all listed folders of a run
+	FileCalls    int           // calls for files of a run
 	Series       int           // current metrics of a probe
 	Instances    int           // concurrent instances, if memory allows
 	Calls        int           // calls of an instance, before it is replaced
@@ -45,7 +48,8 @@ type LimitName string
 // is a limit of the host for all plugins together.
 var LimitNames = [...]LimitName{
 	"module", "memory", "tableEntries", "message", "result", "logLines", "logBytes", "stdio", "netRead", "netWrite",
-	"handles", "dials", "httpBody", "redirects", "lookups", "kv", "series", "instances", "calls", "idle", "totalMemory",
+	"handles", "dials", "httpBody", "redirects", "lookups", "kv", "fileRead", "fileEntries", "fileCalls", "series", "instances", "calls", "idle",
+	"totalMemory",
 }
 
 // The indices of [LimitNames].
@@ -66,6 +70,9 @@ const (
 	LimitRedirects
 	LimitLookups
 	LimitKV
+	LimitFileRead
+	LimitFileEntries
+	LimitFileCalls
 	LimitSeries
 	LimitInstances
 	LimitCalls
@@ -107,6 +114,9 @@ func limitFields() []limitField {
 		{LimitRedirects, func(l *Limits) *int { return &l.Redirects }, false, 3, abi.MaxRedirects},
 		{LimitLookups, func(l *Limits) *int { return &l.Lookups }, false, 8, 64},
 		{LimitKV, func(l *Limits) *int { return &l.KV }, true, 64 << 10, 64 << 10},
+		{LimitFileRead, func(l *Limits) *int { return &l.FileRead }, true, 1 << 20, 64 << 20},
+		{LimitFileEntries, func(l *Limits) *int { return &l.FileEntries }, false, 16_384, 262_144},
+		{LimitFileCalls, func(l *Limits) *int { return &l.FileCalls }, false, 16_384, 262_144},
 		{LimitSeries, func(l *Limits) *int { return &l.Series }, false, 64, 64},
 		{LimitInstances, func(l *Limits) *int { return &l.Instances }, false, 2000, 100_000},
 		{LimitCalls, func(l *Limits) *int { return &l.Calls }, false, 10_000, 1_000_000},

@@ -15,7 +15,7 @@ func TestDefaultLimits(t *testing.T) {
 	want := plugin.Limits{
 		Module: 32 << 20, Memory: 32 << 20, TableEntries: 65_536, Message: 10 << 10, Result: 64 << 10, LogLines: 100, LogBytes: 16 << 10,
 		Stdio: 64 << 10, NetRead: 1 << 20, NetWrite: 256 << 10, Handles: 8, Dials: 8, HTTPBody: 1 << 20, Redirects: 3, Lookups: 8,
-		KV: 64 << 10, Series: 64, Instances: 2000, Calls: 10_000, Idle: 5 * time.Minute,
+		KV: 64 << 10, FileRead: 1 << 20, FileEntries: 16_384, FileCalls: 16_384, Series: 64, Instances: 2000, Calls: 10_000, Idle: 5 * time.Minute,
 	}
 	if diff := cmp.Diff(want, plugin.Resolve(plugin.Limits{}, plugin.Limits{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -72,7 +72,7 @@ func TestExplainLimits(t *testing.T) {
 		"module 32Mi default", "memory 32Mi default", "tableEntries 65536 default", "message 10Ki default", "result 64Ki default",
 		"logLines 100 default", "logBytes 16Ki default", "stdio 64Ki default", "netRead 1Mi default", "netWrite 256Ki default",
 		"handles 8 default", "dials 2 manifest", "httpBody 1Mi default", "redirects 3 default", "lookups 8 default", "kv 1000 operator",
-		"series 64 default", "instances 2000 default", "calls 10000 default", "idle 1m0s operator",
+		"fileRead 1Mi default", "fileEntries 16384 default", "fileCalls 16384 default", "series 64 default", "instances 2000 default", "calls 10000 default", "idle 1m0s operator",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

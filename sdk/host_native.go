@@ -48,6 +48,9 @@ type Host struct {
 	// Echo replies to the requests of [Echo], which have a host. If it is nil, there are no replies.
 	Echo func(ctx context.Context, q EchoRequest) (EchoReply, error)
 
+	// Files are the files of [ReadFile] and the like, without the first slash of their paths. Nil means none.
+	Files fs.FS
+
 	// KV has the values of [KV], instead of a map of the handler. It changes if an attempt ends with an
 	// outcome.
 	KV map[string][]byte

@@ -96,7 +96,7 @@ func (n native) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	host := hostOf(ctx)
 	host.Target, host.open = req.Target, &connections{}
 	if r.Features = host.Features; r.Features == nil {
-		r.Features = []string{"net", "http", "dns", "kv", "icmp"}
+		r.Features = []string{"net", "http", "dns", "kv", "icmp", "files"}
 	}
 	defer host.open.end()
 	defer context.AfterFunc(ctx, host.open.end)()

@@ -115,9 +115,9 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 	m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
 	m.Requests = []plugin.Request{
 		{Capability: "net", Allow: []string{"target"}}, {Capability: "http", Allow: []string{"target", "http://127.0.0.1:*"}},
-		{Capability: "dns"}, {Capability: "kv"}, {Capability: "icmp"},
+		{Capability: "dns"}, {Capability: "kv"}, {Capability: "icmp"}, {Capability: "files"},
 	}
-	grants, err := plugin.ParseGrants([]string{"dns", "kv", "http://127.0.0.1:*"})
+	grants, err := plugin.ParseGrants([]string{"dns", "kv", "http://127.0.0.1:*", "file:///nowhere"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestGuestAndNativeAgree(t *testing.T) {
 		{"dialer of tcp4", `{"do":"dialer","network":"tcp4"}`, plain, []string{"success: tcp from 127.0.0.1"}},
 		{"dialer of TLS", `{"do":"dialer","network":"tls","insecure":true,"alpn":["h2"],"maxVersion":"TLS12","credentials":"own"}`, secure, []string{`success: tls, TLS 1.2, "h2"`}},
 		{"dialer of TLS with authorities", `{"do":"dialer","network":"tls","ca":` + quote(ca) + `}`, secure, []string{`success: tls, TLS 1.3, ""`}},
-		{"the features", `{"do":"features"}`, plain, []string{"success: [net http dns kv icmp]"}},
+		{"the features", `{"do":"features"}`, plain, []string{"success: [net http dns kv icmp files]"}},
 		{"http.Client", `{"do":"client"}`, plain, []string{"success: 200 OK GET /there by :  16 from HTTP/1.1"}},
 		{"A", `{"do":"dns","name":"db.test","server":"target"}`, names, []string{"success: NOERROR db.test CNAME 60 deep.db.test deep.db.test A 30 10.0.0.7"}},
 		{"AAAA", `{"do":"dns","name":"db.test.","type":"aaaa","server":"target"}`, names, []string{"success: NOERROR db.test AAAA 5 2001:db8::7"}},

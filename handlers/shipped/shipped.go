@@ -29,6 +29,8 @@ var (
 	expect string
 	//go:embed grpc-health/grpc-health.wasm
 	grpcHealth string
+	//go:embed host/host.wasm
+	host string
 	//go:embed httpcheck/httpcheck.wasm
 	httpcheck string
 	//go:embed icmp/icmp.wasm
@@ -84,6 +86,7 @@ func modules() []module {
 		{"etcd", etcd},
 		{"expect", expect},
 		{"grpc-health", grpcHealth},
+		{"host", host},
 		{"httpcheck", httpcheck},
 		{"icmp", icmp},
 		{"imap", imap},

@@ -94,7 +94,7 @@ func TestImportsWithEdgeValues(t *testing.T) {
     i32.const 64 i32.const %d i32.const 0 i32.const 0 call $do drop
     i32.const 256 i32.const %d i32.const 0 call $lookup drop
     %s i32.const 0))`, f.Module, f.Name, signature(f), strings.ReplaceAll(get, `"`, `\22`), strings.ReplaceAll(ask, `"`, `\22`), len(get), len(ask), callsWithEdges(f))
-			p, err := h.Load(t.Context(), plugin.Found{Module: assemble(t, text), Manifest: asking("edges", plugin.Request{Capability: "kv"}, plugin.Request{Capability: "dns"}), Grants: grants(t, "kv", "dns")})
+			p, err := h.Load(t.Context(), plugin.Found{Module: assemble(t, text), Manifest: asking("edges", plugin.Request{Capability: "kv"}, plugin.Request{Capability: "dns"}, plugin.Request{Capability: "files"}), Grants: grants(t, "kv", "dns", "file:///nowhere/**")})
 			if err != nil {
 				t.Fatal(err)
 			}

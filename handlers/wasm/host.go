@@ -24,6 +24,7 @@ import (
 	"github.com/daeace23/prober/handlers/internal/rawconn"
 	"github.com/daeace23/prober/handlers/wasm/internal/echo"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
+	"github.com/daeace23/prober/handlers/wasm/internal/files"
 	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
@@ -73,6 +74,10 @@ type Config struct {
 	// [Echo]: it uses sockets in the network namespace of the attempt's context, unprivileged
 	// datagram sockets if the system has them, else raw ones.
 	Echo func(ctx context.Context, r EchoRequest) (EchoReply, error)
+
+	// Files reads a file of the host that the grants allow. It calls Allowed of the request with the path
+	// after symbolic links. Nil means the files of this machine.
+	Files func(ctx context.Context, r FileRequest) (FileReply, error)
 
 	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
 	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -148,6 +153,29 @@ type EchoReply = echo.Reply
 // nothing about the target.
 type EchoNotPermittedError = echo.NotPermittedError
 
+// FileRequest is one request of [Config.Files].
+type FileRequest = files.Request
+
+// FileOp is the operation of a [FileRequest]: "stat", "statfs", "read" or "list".
+type FileOp = files.Op
+
+// FileReply is the reply to a [FileRequest].
+type FileReply = files.Reply
+
+// The parts of a [FileReply].
+type (
+	FileInfo       = files.Info
+	FilesystemInfo = files.Filesystem
+	FileList       = files.Listing
+	FileEntry      = files.Entry
+)
+
+// Errors of [Config.Files] that guests can tell from others, as those of package io/fs.
+var (
+	ErrFileType    = files.ErrType    // neither a regular file nor a folder, or the other one
+	ErrFileEntries = files.ErrEntries // more entries than the request allows
+)
+
 // TLSConfig returns the TLS configuration that the guest requests for an HTTP request. ctx is the
 // context of the request passed to [Config.RoundTrip]. For any other context the result is nil.
 func TLSConfig(ctx context.Context) *tls.Config { return guest.TLSConfig(ctx) }
@@ -201,6 +229,9 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Echo == nil {
 		cfg.Echo = Echo
 	}
+	if cfg.Files == nil {
+		cfg.Files = new(files.System).Do
+	}
 	if cfg.LookupIP == nil {
 		cfg.LookupIP = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -220,7 +251,7 @@ func New(cfg Config) (*Host, error) {
 	h.budget, h.quota = memory.NewBudget(cfg.TotalMemory, h.evictIdle), sched.NewQuota(cfg.TotalMemory)
 	h.guests = guest.Host{
 		DialContext: cfg.DialContext, Handshake: cfg.Handshake, RoundTrip: cfg.RoundTrip, Credentials: cfg.Credentials, DNSServers: cfg.DNSServers,
-		Echo:  cfg.Echo,
+		Echo: cfg.Echo, Files: cfg.Files,
 		Clock: cfg.Clock, Rand: cfg.Rand, Logger: cfg.Logger, Interpreter: cfg.Interpreter, Strict: cfg.Strict, Compat: cfg.Compat, Version: cfg.Version,
 		Network:    egress.Network{LookupIP: cfg.LookupIP, Listeners: cfg.Listeners, Clock: cfg.Clock},
 		Namespaces: namespaces, Budget: h.budget, Born: cfg.Clock.Now(),

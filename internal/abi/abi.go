@@ -14,12 +14,13 @@ const Version = 1
 // The import modules. From a guest's imports, the host knows the version and the capabilities that the
 // guest needs before any of its code runs.
 const (
-	ModuleCore = "prober_v1"
-	ModuleNet  = "prober_v1_net"
-	ModuleHTTP = "prober_v1_http"
-	ModuleDNS  = "prober_v1_dns"
-	ModuleKV   = "prober_v1_kv"
-	ModuleICMP = "prober_v1_icmp"
+	ModuleCore  = "prober_v1"
+	ModuleNet   = "prober_v1_net"
+	ModuleHTTP  = "prober_v1_http"
+	ModuleDNS   = "prober_v1_dns"
+	ModuleKV    = "prober_v1_kv"
+	ModuleICMP  = "prober_v1_icmp"
+	ModuleFiles = "prober_v1_files"
 )
 
 // The exports of a guest.

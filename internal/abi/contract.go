@@ -58,6 +58,13 @@ import (
 //
 //	echo(req, len, timeout) -> handle             an [EchoRequest] as JSON; returns when the reply has come
 //	read(handle, buf, cap) -> len                 the [EchoReply] as JSON; frees the handle when it fits
+//
+// prober_v1_files, the capability "files", which reads files of the host:
+//
+//	stat(path, plen, buf, cap) -> len             the [FileInfo] as JSON
+//	statfs(path, plen, buf, cap) -> len           the [FilesystemInfo] as JSON; -ENOTSUP
+//	read(path, plen, offset i64, buf, cap) -> n   of a regular file; 0 is the end
+//	list(path, plen, buf, cap) -> len             the [FileList] of a folder as JSON
 func Imports() []Func {
 	return []Func{
 		{ModuleCore, "request_read", i32s(2), i32s(1)},
@@ -92,6 +99,11 @@ func Imports() []Func {
 
 		{ModuleICMP, "echo", i32s(3), i32s(1)},
 		{ModuleICMP, "read", i32s(3), i32s(1)},
+
+		{ModuleFiles, "stat", i32s(4), i32s(1)},
+		{ModuleFiles, "statfs", i32s(4), i32s(1)},
+		{ModuleFiles, "read", append(append(i32s(2), I64), i32s(2)...), i32s(1)},
+		{ModuleFiles, "list", i32s(4), i32s(1)},
 	}
 }
 

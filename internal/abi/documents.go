@@ -238,3 +238,68 @@ func (r *EchoReply) fields() []field {
 		{"timings", []field{{"dns", &r.DNS}, {"setup", &r.Setup}, {"rtt", &r.RTT}}},
 	}
 }
+
+// FileInfo describes a file. As JSON:
+//
+//	{"type": "file", "size": 1048576, "mode": 420, "mtime": 1767225600, "uid": 0, "gid": 0}
+//
+// type is one of the values below. mode has the permission bits, and mtime is in seconds since 1970. uid
+// and gid are 0 on systems without them.
+type FileInfo struct {
+	Type     string
+	Size     int64
+	Mode     int
+	Modified time.Time
+	UID, GID int
+}
+
+// The values of [FileInfo].Type and [FileEntry].Type.
+const (
+	TypeFile      = "file"
+	TypeDirectory = "directory"
+	TypeSymlink   = "symlink" // only in a [FileList]: symlinks are followed
+	TypeFIFO      = "fifo"
+	TypeSocket    = "socket"
+	TypeDevice    = "device"
+	TypeOther     = "other"
+)
+
+func (i *FileInfo) fields() []field {
+	return []field{
+		{"type", &i.Type}, {"size", &i.Size}, {"mode", &i.Mode}, {"mtime", &i.Modified}, {"uid", &i.UID}, {"gid", &i.GID},
+	}
+}
+
+// FilesystemInfo describes the file system of a path. As JSON:
+//
+//	{"total": 1073741824, "free": 536870912, "available": 482344960, "inodes": 65536, "inodesFree": 60000,
+//	 "readOnly": true}
+//
+// The sizes are in bytes. available is the part of free that every user may use. inodes is 0 if the file
+// system has no fixed number of them.
+type FilesystemInfo struct {
+	Total, Free, Available int64
+	Inodes, InodesFree     int64
+	ReadOnly               bool
+}
+
+func (i *FilesystemInfo) fields() []field {
+	return []field{
+		{"total", &i.Total}, {"free", &i.Free}, {"available", &i.Available}, {"inodes", &i.Inodes}, {"inodesFree", &i.InodesFree},
+		{"readOnly", &i.ReadOnly},
+	}
+}
+
+// FileList has the entries of a folder, sorted by name, without . and .. As JSON:
+//
+//	{"entries": [{"name": "db.tar", "type": "file"}]}
+type FileList struct{ Entries []FileEntry }
+
+// FileEntry is an entry of a [FileList].
+type FileEntry struct{ Name, Type string }
+
+func (l *FileList) fields() []field {
+	return []field{{"entries", listOf(&l.Entries, 0, (*FileEntry).fields)}}
+}
+
+func (e *FileEntry) fields() []field { return []field{{"name", &e.Name}, {"type", &e.Type}} }

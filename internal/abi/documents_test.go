@@ -46,6 +46,9 @@ func TestDocumentsRoundTrip(t *testing.T) {
 	roundTrip(t, abi.EchoReply{
 		Local: "10.0.0.1", Remote: "10.0.0.7", Payload: 8, HopLimit: 64, DNS: 1, Setup: time.Microsecond, RTT: time.Second,
 	}, abi.Append, abi.Decode[abi.EchoReply])
+	roundTrip(t, abi.FileInfo{Type: "file", Size: 1 << 40, Mode: 0o644, Modified: time.Unix(1, 0), UID: 1, GID: 2}, abi.Append, abi.Decode[abi.FileInfo])
+	roundTrip(t, abi.FilesystemInfo{Total: 5, Free: 4, Available: 3, Inodes: 2, InodesFree: 1, ReadOnly: true}, abi.Append, abi.Decode[abi.FilesystemInfo])
+	roundTrip(t, abi.FileList{Entries: []abi.FileEntry{{Name: "a\n", Type: "file"}, {Name: "b", Type: "directory"}}}, abi.Append, abi.Decode[abi.FileList])
 	roundTrip(t, abi.DNSAnswer{RCode: "NOERROR", Server: "10.0.0.2:53", Took: 3 * time.Millisecond, Answers: []abi.DNSRecord{
 		{Name: "a", Type: "CNAME", TTL: 60, Data: "b"}, {Name: "b", Type: "A", Data: "10.0.0.7"},
 	}}, abi.Append, abi.Decode[abi.DNSAnswer])

@@ -101,12 +101,13 @@ var packages = map[string]struct {
 	"handlers/wasm/internal/guest": {
 		ours: []string{
 			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/netns", "handlers/wasm/internal/binary", "handlers/wasm/internal/echo", "handlers/wasm/internal/egress",
-			"handlers/wasm/internal/memory",
+			"handlers/wasm/internal/files", "handlers/wasm/internal/memory",
 			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/certificates", "internal/clip", "internal/dnswire", "internal/explain", "internal/perfdata", "internal/outbound", "internal/rustname",
 		},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
 	"handlers/wasm/internal/echo":      {ours: []string{"handlers/netns"}, others: []string{"golang.org/x/net/bpf", "golang.org/x/net/icmp", "golang.org/x/net/ipv4", "golang.org/x/net/ipv6"}},
+	"handlers/wasm/internal/files":     {ours: []string{"internal/abi"}, others: []string{"golang.org/x/sys"}},
 	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/abi", "internal/netaddr"}},
 	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {
@@ -119,11 +120,12 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/ownership", "internal/perfdata", "internal/regular", "internal/statefile", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
 		others: []string{"go.yaml.in/yaml"},
 	},
-	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
-	"plugin/plugintest/internal/field":   {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
-	"plugin/plugintest/internal/expr":    {ours: []string{"internal/yamlpos"}},
-	"plugin/plugintest/internal/cert":    {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
-	"plugin/plugintest/internal/capture": {ours: []string{"probe", "internal/certificates", "plugin/plugintest/internal/cert"}},
+	"plugin/plugintest/internal/clock":    {ours: []string{"handlers/wasm"}},
+	"plugin/plugintest/internal/field":    {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/plugintest/internal/hostfile": {ours: []string{"handlers/wasm", "internal/abi", "internal/yamlpos", "plugin", "plugin/plugintest/internal/field"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/plugintest/internal/expr":     {ours: []string{"internal/yamlpos"}},
+	"plugin/plugintest/internal/cert":     {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
+	"plugin/plugintest/internal/capture":  {ours: []string{"probe", "internal/certificates", "plugin/plugintest/internal/cert"}},
 	"plugin/plugintest/internal/peer": {
 		ours: []string{"probe", "handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
 	},
@@ -147,7 +149,7 @@ var packages = map[string]struct {
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/testfile": {
-		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
+		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field", "plugin/plugintest/internal/hostfile", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/loopback": {

@@ -64,6 +64,9 @@ func abiDocuments() map[string]document {
 	answer := abi.DNSAnswer{RCode: "a", Server: "b", Took: 1, Answers: []abi.DNSRecord{{Name: "a", Type: "b", TTL: 1, Data: "c"}}}
 	ping := abi.EchoRequest{Host: "a", Route: abi.Route{IPFamily: "b", SourceAddress: "c"}, Payload: 1, HopLimit: 2, DontFragment: true}
 	pong := abi.EchoReply{Local: "a", Remote: "b", Payload: 1, HopLimit: 2, DNS: 1, Setup: 2, RTT: 3}
+	file := abi.FileInfo{Type: "a", Size: 1, Mode: 2, Modified: time.Unix(3, 0), UID: 4, GID: 5}
+	system := abi.FilesystemInfo{Total: 1, Free: 2, Available: 3, Inodes: 4, InodesFree: 5, ReadOnly: true}
+	list := abi.FileList{Entries: []abi.FileEntry{{Name: "a", Type: "b"}}}
 	return map[string]document{
 		"Request":     {request, func() []byte { return abi.AppendRequest(nil, &request) }, decodes(abi.DecodeRequest), abi.Names[abi.Request]},
 		"Result":      {result, func() []byte { return abi.AppendResult(nil, &result) }, decodes(abi.DecodeResult), abi.Names[abi.Result]},
@@ -75,6 +78,10 @@ func abiDocuments() map[string]document {
 		"DNSAnswer":   {answer, func() []byte { return abi.Append(nil, &answer) }, decodes(abi.Decode[abi.DNSAnswer]), abi.Names[abi.DNSAnswer]},
 		"EchoRequest": {ping, func() []byte { return abi.Append(nil, &ping) }, decodes(abi.Decode[abi.EchoRequest]), abi.Names[abi.EchoRequest]},
 		"EchoReply":   {pong, func() []byte { return abi.Append(nil, &pong) }, decodes(abi.Decode[abi.EchoReply]), abi.Names[abi.EchoReply]},
+
+		"FileInfo":       {file, func() []byte { return abi.Append(nil, &file) }, decodes(abi.Decode[abi.FileInfo]), abi.Names[abi.FileInfo]},
+		"FilesystemInfo": {system, func() []byte { return abi.Append(nil, &system) }, decodes(abi.Decode[abi.FilesystemInfo]), abi.Names[abi.FilesystemInfo]},
+		"FileList":       {list, func() []byte { return abi.Append(nil, &list) }, decodes(abi.Decode[abi.FileList]), abi.Names[abi.FileList]},
 	}
 }
 

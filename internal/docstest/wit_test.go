@@ -18,7 +18,7 @@ var flat = map[string][]abi.Type{
 
 var (
 	witInterface = regexp.MustCompile(`^interface (\w+) \{`)
-	witFunc      = regexp.MustCompile(`^  ([a-z0-9-]+): func\((.*)\)(?: -> (\w+))?;`)
+	witFunc      = regexp.MustCompile(`^  %?([a-z0-9-]+): func\((.*)\)(?: -> (\w+))?;`)
 	witExport    = regexp.MustCompile(`^  export ([a-z-]+): func\(\) -> s32;`)
 )
 

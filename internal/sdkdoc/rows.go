@@ -36,6 +36,11 @@ var functions = map[string][4]string{
 
 	"prober_v1_icmp.echo": {"Echo", "icmp::echo", "prober_echo prober_ping", "EchoRequest.send"},
 	"prober_v1_icmp.read": {"Echo", "icmp::echo", "prober_echo prober_ping", "EchoRequest.send"},
+
+	"prober_v1_files.stat":   {"StatFile", "files::stat", "prober_file_stat", "fileStat"},
+	"prober_v1_files.statfs": {"StatFilesystem", "files::statfs", "prober_file_statfs", "fileStatfs"},
+	"prober_v1_files.read":   {"ReadFile", "files::read files::read_text", "prober_file_read", "fileRead fileText"},
+	"prober_v1_files.list":   {"ListFolder", "files::list", "prober_file_list", "fileList"},
 }
 
 // returned is the reason for the field result of a Result.
@@ -98,6 +103,9 @@ var documents = []row{
 	{"HTTPHead", [4]string{"HTTPResponse", "http::Response::head", "prober_http_head", "HttpResponse.head"}},
 	{"DNSAnswer", [4]string{"DNSAnswer DNSRecord", "dns::Answer dns::Record", "prober_dns", "DnsAnswer DnsRecord"}},
 	{"EchoReply", [4]string{"EchoReply", "icmp::Reply", "prober_echo", "EchoReply"}},
+	{"FileInfo", [4]string{"FileInfo", "files::Info", "prober_file_stat", "fileStat"}},
+	{"FilesystemInfo", [4]string{"FilesystemInfo", "files::Filesystem", "prober_file_statfs", "fileStatfs"}},
+	{"FileList", [4]string{"FileEntry", "files::Entry", "prober_file_list", "fileList"}},
 	{"a value of a document, by its path", [4]string{"Lookup", "json::lookup json::text", "prober_json", "lookup lookupRaw"}},
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
+	"github.com/daeace23/prober/plugin/plugintest/internal/hostfile"
 	"github.com/daeace23/prober/plugin/plugintest/internal/loopback"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
@@ -129,6 +130,7 @@ type sandbox struct {
 	host    *wasm.Host
 	handler *wasm.Handler
 	network *peer.Network
+	files   hostfile.Files
 
 	commands bool // peers may be processes
 }
@@ -172,6 +174,9 @@ func (g *guestRun) loadSeeded(ctx context.Context, v variant, manifest *plugin.M
 		},
 		Echo: func(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply, error) {
 			return s.network.Echo(ctx, r)
+		},
+		Files: func(ctx context.Context, r wasm.FileRequest) (wasm.FileReply, error) {
+			return s.files.Do(ctx, s.clock, r)
 		},
 		DNSServers: []string{peer.DNSServer},
 		Handshake: func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
@@ -218,6 +223,7 @@ func (s *sandbox) begin(c *Case, index int) {
 	s.rand.seed(seedOf(c, index))
 	setup := c.Setup()
 	setup.Commands = s.commands
+	s.files = c.Files
 	s.network = peer.New(setup, s.clock, uint64(index))
 }
 

@@ -88,6 +88,19 @@ export declare function icmpEcho(req: usize, len: i32, timeoutMs: i32): i32;
 export declare function icmpRead(handle: i32, buf: usize, cap: i32): i32;
 
 // @ts-ignore: decorator
+@external("prober_v1_files", "stat")
+export declare function filesStat(path: usize, len: i32, buf: usize, cap: i32): i32;
+// @ts-ignore: decorator
+@external("prober_v1_files", "statfs")
+export declare function filesStatfs(path: usize, len: i32, buf: usize, cap: i32): i32;
+// @ts-ignore: decorator
+@external("prober_v1_files", "read")
+export declare function filesRead(path: usize, len: i32, offset: i64, buf: usize, cap: i32): i32;
+// @ts-ignore: decorator
+@external("prober_v1_files", "list")
+export declare function filesList(path: usize, len: i32, buf: usize, cap: i32): i32;
+
+// @ts-ignore: decorator
 @external("wasi_snapshot_preview1", "clock_time_get")
 export declare function clockTimeGet(clock: i32, precision: i64, to: usize): i32;
 // @ts-ignore: decorator

@@ -19,6 +19,7 @@ export { Conn, dial, DialOptions, dialURL, dialWith, poll, TlsOptions } from "./
 export { get, HttpRequest, HttpResponse } from "./http";
 export { DnsAnswer, DnsRecord, resolve } from "./dns";
 export { EchoReply, EchoRequest } from "./icmp";
+export { fileList, fileRead, fileStat, fileStatfs, fileText } from "./files";
 export { kvDelete, kvGet, kvGetBytes, kvSet, kvSetBytes } from "./kv";
 export { items, lookup, lookupRaw, quote } from "./json";
 export { basicTime, parseTime, rfc3339 } from "./time";

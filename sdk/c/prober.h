@@ -110,6 +110,11 @@ PROBER_HOST("prober_v1_kv", delete) prober_v1_kv_delete(const char *key, uint32_
 PROBER_HOST("prober_v1_icmp", echo) prober_v1_icmp_echo(const char *req, uint32_t n, int32_t timeout_ms);
 PROBER_HOST("prober_v1_icmp", read) prober_v1_icmp_read(int32_t h, char *buf, uint32_t cap);
 
+PROBER_HOST("prober_v1_files", stat) prober_v1_files_stat(const char *path, uint32_t n, char *buf, uint32_t cap);
+PROBER_HOST("prober_v1_files", statfs) prober_v1_files_statfs(const char *path, uint32_t n, char *buf, uint32_t cap);
+PROBER_HOST("prober_v1_files", read) prober_v1_files_read(const char *path, uint32_t n, int64_t offset, void *buf, uint32_t cap);
+PROBER_HOST("prober_v1_files", list) prober_v1_files_list(const char *path, uint32_t n, char *buf, uint32_t cap);
+
 /* ---- Memory and strings ---- */
 
 /* The compiler may emit calls to these functions even without a libc. */
@@ -1094,6 +1099,27 @@ PROBER_FUNC int prober_kv_set(const char *key, const void *value, size_t n) {
 }
 
 PROBER_FUNC int prober_kv_delete(const char *key) { return prober_v1_kv_delete(key, (uint32_t)strlen(key)); }
+
+/* prober_file_stat, _file_statfs and _file_list get the JSON of a file, of its file system, and of the entries of a
+   folder: {"type": "file", "size": 10, …}, {"total": 100, …}, {"entries": [{"name": "a", …}]}. prober_json reads it.
+   They return its length. If the length is above cap, nothing is written. The manifest requests the capability
+   "files"; a path is absolute, without "." and ".." in it. */
+PROBER_FUNC int prober_file_stat(const char *path, char *buf, size_t cap) {
+	return prober_v1_files_stat(path, (uint32_t)strlen(path), buf, (uint32_t)cap);
+}
+
+PROBER_FUNC int prober_file_statfs(const char *path, char *buf, size_t cap) {
+	return prober_v1_files_statfs(path, (uint32_t)strlen(path), buf, (uint32_t)cap);
+}
+
+PROBER_FUNC int prober_file_list(const char *path, char *buf, size_t cap) {
+	return prober_v1_files_list(path, (uint32_t)strlen(path), buf, (uint32_t)cap);
+}
+
+/* prober_file_read reads a regular file from an offset on, and returns the number of bytes; 0 is the end. */
+PROBER_FUNC int prober_file_read(const char *path, int64_t offset, void *buf, size_t cap) {
+	return prober_v1_files_read(path, (uint32_t)strlen(path), offset, buf, (uint32_t)cap);
+}
 
 #ifdef __cplusplus
 }

@@ -32,6 +32,7 @@ requests:
 - {capability: dns, allow: [target, dns], reason: to ask}
 - {capability: kv, allow: [kv], reason: to remember}
 - {capability: icmp, reason: to ask}
+- {capability: files, reason: to read, optional: true}
 `
 
 // everything has the guests that use every function of an SDK, and the commands that build them. $SDK is the
@@ -114,14 +115,15 @@ func TestSDKsImportWholeABI(t *testing.T) {
 	for _, c := range everything {
 		t.Run(c.language, func(t *testing.T) {
 			all, dns := guest(t, "everything", c.ext, c.build), guest(t, "dns", c.ext, c.build)
-			ping := guest(t, "icmp", c.ext, c.build)
-			got := imports(t, filepath.Join(all, "everything/everything.wasm"), filepath.Join(dns, "dns/dns.wasm"), filepath.Join(ping, "icmp/icmp.wasm"))
+			ping, files := guest(t, "icmp", c.ext, c.build), guest(t, "files", c.ext, c.build)
+			got := imports(t, filepath.Join(all, "everything/everything.wasm"), filepath.Join(dns, "dns/dns.wasm"), filepath.Join(ping, "icmp/icmp.wasm"), filepath.Join(files, "files/files.wasm"))
 			if !slices.Equal(got, want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			testEverything(t, all)
 			testLookUps(t, dns)
 			testEchoes(t, ping)
+			testFiles(t, files)
 		})
 	}
 }
@@ -174,6 +176,20 @@ func testEchoes(t *testing.T, plugins string) {
 	want(t, v, code, "success", "127.0.0.1 replied with 1400 bytes")
 	v, code = probePluginIn(t, plugins, "icmp", "127.0.0.1", `{}`, "--grant", "kv", "--grant", "dns", "--grant", "!icmp://127.0.0.1")
 	want(t, v, code, "failure", "denied")
+}
+
+// testFiles runs a guest that reads a file of the host.
+func testFiles(t *testing.T, plugins string) {
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, folder, "a", "0123456789")
+	config := fmt.Sprintf(`{"path":%q,"folder":%q}`, filepath.Join(folder, "a"), folder)
+	v, code := probePluginIn(t, plugins, "files", "127.0.0.1", config, "--grant", "kv", "--grant", "dns", "--grant", "file://"+folder+"/**")
+	want(t, v, code, "success", "10 bytes, a, 23456789, a disk")
+	v, code = probePluginIn(t, plugins, "files", "127.0.0.1", config, "--grant", "kv", "--grant", "dns", "--grant", "file://"+folder)
+	want(t, v, code, "failure", "is not granted")
 }
 
 // testLookUps runs a guest that queries its target for a name.

@@ -145,13 +145,17 @@ func withURL(config json.RawMessage, url func(field string) string) (json.RawMes
 	return json.Marshal(fields)
 }
 
-// check returns an error if the plugin cannot use the target. Plugins that ping need no port.
+// check returns an error if the plugin cannot use the target. Plugins that ping or read
+// files need no port.
 func (in *input) check(m *plugin.Manifest) error {
 	var schema configSchema
 	if in.url != nil && (json.Unmarshal(m.Config.JSON(), &schema) != nil || schema.Properties["url"] == nil) {
 		return command.Usage("a target looks like 127.0.0.1:6379", "--target: a URL needs a plugin with url in its config")
 	}
-	if pings := func(r plugin.Request) bool { return r.Capability == plugin.CapabilityICMP }; slices.ContainsFunc(m.Requests, pings) {
+	portless := func(r plugin.Request) bool {
+		return r.Capability == plugin.CapabilityICMP || r.Capability == plugin.CapabilityFiles
+	}
+	if slices.ContainsFunc(m.Requests, portless) {
 		return nil
 	}
 	return in.noPort

@@ -61,4 +61,10 @@ imports! {
         "echo" icmp_echo(req: *const u8, len: usize, timeout_ms: i32) -> i32;
         "read" icmp_read(handle: i32, buf: *mut u8, cap: usize) -> i32;
     }
+    "prober_v1_files" {
+        "stat" files_stat(path: *const u8, len: usize, buf: *mut u8, cap: usize) -> i32;
+        "statfs" files_statfs(path: *const u8, len: usize, buf: *mut u8, cap: usize) -> i32;
+        "read" files_read(path: *const u8, len: usize, offset: i64, buf: *mut u8, cap: usize) -> i32;
+        "list" files_list(path: *const u8, len: usize, buf: *mut u8, cap: usize) -> i32;
+    }
 }

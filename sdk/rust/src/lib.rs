@@ -22,6 +22,7 @@
 pub mod config;
 pub mod digest;
 pub mod dns;
+pub mod files;
 mod host;
 pub mod http;
 pub mod icmp;

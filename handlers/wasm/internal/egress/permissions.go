@@ -135,3 +135,20 @@ func (p *Permissions) mayLookUp(name string) bool {
 	return slices.ContainsFunc(p.granted, about(false)) && slices.ContainsFunc(p.requested[plugin.CapabilityDNS], about(false)) &&
 		!slices.ContainsFunc(p.granted, about(true))
 }
+
+// File returns the grant that allows a file. It returns a [Denied] error unless the file is requested and
+// granted, and no grant denies it.
+func (p *Permissions) File(path string) (plugin.Grant, error) {
+	allows := func(g plugin.Grant) bool { return !g.Deny() && g.MatchesFile(path) }
+	at := slices.IndexFunc(p.granted, allows)
+	denies := slices.IndexFunc(p.granted, func(g plugin.Grant) bool { return g.Deny() && g.MatchesFile(path) })
+	switch {
+	case denies >= 0:
+		return plugin.Grant{}, denyf("denied by the grant %s", p.granted[denies])
+	case at < 0:
+		return plugin.Grant{}, denyf("file://%.200s is not granted", path)
+	case !slices.ContainsFunc(p.requested[plugin.CapabilityFiles], allows):
+		return plugin.Grant{}, denyf("file://%.200s is granted, but the manifest does not request it", path)
+	}
+	return p.granted[at], nil
+}

@@ -51,6 +51,7 @@ type Call struct {
 	web       network // the HTTP responses
 	dns       lookups
 	icmp      echoes
+	files     fileUse
 	kv        draft
 	shown     shownCerts
 	outlived  bool // a goroutine may use the call after its end

@@ -51,6 +51,8 @@ func hostFuncs(module string) map[string]hostFunc {
 		return kvFuncs()
 	case abi.ModuleICMP:
 		return icmpFuncs()
+	case abi.ModuleFiles:
+		return filesFuncs()
 	}
 	return nil
 }

@@ -2,8 +2,8 @@
 // at its deadline, and reads its result.
 //
 // Read call.go first, one call; then watchdog.go, how it ends. core.go has the functions of
-// prober_v1 and calls all host functions. net.go, tls.go, http.go, dns.go, kv.go and icmp.go have the
-// functions of one capability each. wasi.go and command.go have the guest's streams and environment.
+// prober_v1 and calls all host functions. net.go, tls.go, http.go, dns.go, kv.go, icmp.go and files.go have
+// the functions of one capability each. wasi.go and command.go have the guest's streams and environment.
 package guest
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/echo"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
+	"github.com/daeace23/prober/handlers/wasm/internal/files"
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
 	"github.com/daeace23/prober/plugin"
@@ -48,6 +49,7 @@ type Host struct {
 	Credentials func(plugin, name string) (*tls.Config, error)
 	DNSServers  []string
 	Echo        func(ctx context.Context, r echo.Request) (echo.Reply, error)
+	Files       func(ctx context.Context, r files.Request) (files.Reply, error)
 	Clock       Clock
 	Rand        io.Reader
 	Logger      *slog.Logger

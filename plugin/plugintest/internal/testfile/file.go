@@ -13,6 +13,7 @@ import (
 
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest/internal/hostfile"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/probe"
 )
@@ -52,6 +53,7 @@ type Case struct {
 	Grants []plugin.Grant
 	Peers  []peer.Peers            // of each protocol
 	KV     map[string][]byte       // the probe's key-value store before the attempt
+	Files  hostfile.Files          // files of the host
 	Names  map[string][]netip.Addr // addresses of hosts; a host without one does not exist
 
 	Want Want
@@ -80,6 +82,9 @@ func (c *Case) NeedsSandbox() string {
 	}
 	if len(c.Want.Denied) > 0 {
 		return "denials"
+	}
+	if len(c.Files) > 0 {
+		return "files of the host"
 	}
 	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin/plugintest/internal/capture"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
+	"github.com/daeace23/prober/plugin/plugintest/internal/hostfile"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/dns"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/icmp"
@@ -31,6 +32,7 @@ const maxKept = 64 << 10
 func decodeHost(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 	known := yamlpos.Fields{
 		"kv":    func(n *yamlpos.Node, path string) { decodeKV(r, n, path, c) },
+		"files": func(n *yamlpos.Node, path string) { c.Files = hostfile.Decode(r, n, path) },
 		"names": func(n *yamlpos.Node, path string) { decodeNames(r, n, path, c) },
 	}
 	for i, p := range protocols {
