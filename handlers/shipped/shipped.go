@@ -33,6 +33,8 @@ var (
 	kafka string
 	//go:embed ldap/ldap.wasm
 	ldap string
+	//go:embed mongodb/mongodb.wasm
+	mongodb string
 	//go:embed mqtt/mqtt.wasm
 	mqtt string
 	//go:embed mysql/mysql.wasm
@@ -62,6 +64,7 @@ func modules() []module {
 		{"journey", journey},
 		{"kafka", kafka},
 		{"ldap", ldap},
+		{"mongodb", mongodb},
 		{"mqtt", mqtt},
 		{"mysql", mysql},
 		{"postgres", postgres},
