@@ -231,6 +231,7 @@ check: ## formatting, vet, lint, go.mod, go fix; types for PLATFORMS and ARCHES
 	cd test/e2e/collector && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/e2e/browser && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/e2e/kafka && $(GO) vet . && $(GO) mod tidy -diff
+	cd test/e2e/mongodb && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/e2e/receivers && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/e2e/s3server && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/kube && GOOS=linux $(GO) vet ./... && $(GO) mod tidy -diff

@@ -66,6 +66,13 @@ var conversations = []conversation{
 		},
 	},
 	{
+		plugin: "mongodb", config: `{"replicaSet":"rs0"}`,
+		sends: []string{
+			opMsg(1, "\x02setName\x00\x04\x00\x00\x00rs0\x00\x08isWritablePrimary\x00\x01\x01ok\x00\x00\x00\x00\x00\x00\x00\xf0\x3f"),
+			opMsg(2, "\x01ok\x00\x00\x00\x00\x00\x00\x00\xf0\x3f"),
+		},
+	},
+	{
 		plugin: "memcached", config: `{"username":"probe","password":"open sesame","key":"jobs","value":{"max":12}}`,
 		sends: []string{
 			"STORED\r\n", "STAT uptime 12\r\nSTAT limit_maxbytes 1000\r\nSTAT bytes 990\r\nEND\r\n", "VALUE jobs 0 2\r\n12\r\nEND\r\n",
@@ -126,6 +133,13 @@ func message(kind byte, body string) string {
 // method returns a frame of AMQP.
 func method(channel byte, body string) string {
 	return string([]byte{1, 0, channel}) + sized(body) + "\xce"
+}
+
+// opMsg returns MongoDB's answer to a request, with the elements of its document.
+func opMsg(request byte, elements string) string {
+	head := "\x07\x00\x00\x00" + string([]byte{request}) + "\x00\x00\x00\xdd\x07\x00\x00\x00\x00\x00\x00\x00"
+	document := string(binary.LittleEndian.AppendUint32(nil, uint32(len(elements)+5))) + elements + "\x00"
+	return string(binary.LittleEndian.AppendUint32(nil, uint32(4+len(head)+len(document)))) + head + document
 }
 
 // sized returns a message of Kafka.

@@ -45,6 +45,8 @@ var (
 	ldap string
 	//go:embed memcached/memcached.wasm
 	memcached string
+	//go:embed mongodb/mongodb.wasm
+	mongodb string
 	//go:embed mqtt/mqtt.wasm
 	mqtt string
 	//go:embed mysql/mysql.wasm
@@ -94,6 +96,7 @@ func modules() []module {
 		{"kafka", kafka},
 		{"ldap", ldap},
 		{"memcached", memcached},
+		{"mongodb", mongodb},
 		{"mqtt", mqtt},
 		{"mysql", mysql},
 		{"nats", nats},

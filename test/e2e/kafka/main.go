@@ -2,9 +2,8 @@
 //
 //	kafka PORT,PORT,PORT PORT PORT CERT KEY
 //
-// The first has three brokers, the topic orders with three partitions of 10 records each, and the group billing,
-// which has read 4 records of each. The second has one broker with TLS and logins of the user probe, whose
-// password is "open sesame". The third describes a cluster of two brokers with faults.
+// The first has three brokers, and the topic orders with three partitions. The second has one broker with TLS and
+// logins of the user probe, whose password is "open sesame". The third describes a cluster of two brokers with faults.
 package main
 
 import (
@@ -16,11 +15,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 func main() {
@@ -37,9 +33,6 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer plain.Close()
-	if err := fill(ctx, plain); err != nil {
-		return err
-	}
 	cert, err := tls.LoadX509KeyPair(args[3], args[4])
 	if err != nil {
 		return err
@@ -74,42 +67,6 @@ func ports(text string) []int {
 		list = append(list, n)
 	}
 	return list
-}
-
-// fill writes records, and commits offsets of a group.
-func fill(ctx context.Context, cluster *kfake.Cluster) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MaxVersions(kversion.V3_0_0())) // topics have names in its requests
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	var records []*kgo.Record
-	for i := range 30 {
-		records = append(records, &kgo.Record{Topic: "orders", Partition: int32(i % 3), Value: []byte("order")})
-	}
-	if err := client.ProduceSync(ctx, records...).FirstErr(); err != nil {
-		return err
-	}
-	topic := kmsg.NewOffsetCommitRequestTopic()
-	topic.Topic = "orders"
-	for i := range 3 {
-		partition := kmsg.NewOffsetCommitRequestTopicPartition()
-		partition.Partition, partition.Offset = int32(i), 4
-		topic.Partitions = append(topic.Partitions, partition)
-	}
-	commit := kmsg.NewPtrOffsetCommitRequest()
-	commit.Group, commit.Topics = "billing", append(commit.Topics, topic)
-	answer, err := commit.RequestWith(ctx, client)
-	if err != nil {
-		return err
-	}
-	for _, p := range answer.Topics[0].Partitions {
-		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // faults describes a cluster without a controller. The topic orders has a partition without a leader, and one with
