@@ -884,7 +884,8 @@ PROBER_FUNC int prober_read_full(int conn, void *buf, size_t n) {
 }
 
 /* prober_read_until reads until the data read ends with mark, the buffer is full or the data ends.
-   It returns the number of bytes read, or a negative number. */
+   It returns the number of bytes read, or a negative number. It suits answers that end with mark: if a
+   server sends more behind it, such as a second line, the buffer has that too. */
 PROBER_FUNC int prober_read_until(int conn, char *buf, size_t cap, const char *mark) {
 	size_t done = 0, n = strlen(mark);
 	while (done < cap) {

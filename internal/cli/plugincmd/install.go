@@ -101,7 +101,7 @@ func (i *installing) checkName(name string) error {
 		return command.Usage("no agent loads a plugin of that name", "%q is %s", name, owner)
 	}
 	if near := nearest.Name(name, slices.Concat(shipped.Names(), builtinNames())); near != "" {
-		i.env.Warn("%q is not %q, which prober has", explain.OneLine(name), near)
+		i.env.Warn("the name %q is similar to %q, which is part of prober", explain.OneLine(name), near)
 	}
 	return nil
 }
