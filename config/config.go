@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 )
@@ -217,6 +218,16 @@ func Load(path string) (*Agent, error) {
 	}
 	return Parse(path, data)
 }
+
+// Shape returns what [Parse] accepts, for schemas. Probes of targets, which Parse does not read, refer to the definition
+// [ProbeDefinition].
+func Shape() *shape.Shape {
+	d := new(decoder)
+	return d.Describe(func(n *yamlpos.Node, _ string) { d.agent(n, Default()) })
+}
+
+// ProbeDefinition names the shape of the probes of targets in [Shape].
+const ProbeDefinition = "targetProbe"
 
 // Parse parses data, the contents of file. Its errors are [plugin.FieldError]s, joined if there are
 // several.

@@ -153,7 +153,7 @@ func TestParseErrors(t *testing.T) {
 		{"an endpoint with a query", head + "otlp: {endpoint: 'http://a?b'}\n", "f:3: otlp.endpoint: must not have a query or a fragment: /v1/metrics and /v1/traces are appended"},
 		{"an endpoint with a password", head + "otlp: {endpoint: 'http://a:b@c'}\n", "f:3: otlp.endpoint: must not have a user or a password: use bearerTokenFile"},
 		{"an interval that is too short", head + "otlp: {endpoint: 'http://a', interval: 10ms}\n", "f:3: otlp.interval: must be from 1s to 24h0m0s"},
-		{"traces", head + "otlp: {endpoint: 'http://a', traces: some}\n", "f:3: otlp.traces: must be none, failures or all"},
+		{"traces", head + "otlp: {endpoint: 'http://a', traces: some}\n", `f:3: otlp.traces: unknown value "some"; known: all, failures, none (did you mean "none"?)`},
 		{"headers", head + "otlp: {endpoint: 'http://a', headers: {'a b': c, host: d, x: \"s\\nt\"}}\n", `f:3: otlp.headers[a b]: "a b" is not the name of a header` + "\n" + "f:3: otlp.headers.host: must not be set: prober sets it\nf:3: otlp.headers.x: must be one line"},
 		{"several", head + "plugins: 1\ntrust: 2\n", "f:3: plugins: must be a list, not a number\nf:4: trust: must be a mapping, not a number"},
 		{"too large", head + strings.Repeat("#", 1<<20), `f:1: must be at most 1048576 bytes`},

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 )
@@ -47,7 +48,7 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		"metrics":     d.metrics(a),
 		"slo":         d.slos(a),
 		"notify":      d.notify(a),
-		"totalMemory": yamlpos.Parsed(&d.Decoder, &a.TotalMemory, plugin.ParseSize),
+		"totalMemory": d.Form(shape.Size(), yamlpos.Parsed(&d.Decoder, &a.TotalMemory, plugin.ParseSize)),
 		"nagios": func(n *yamlpos.Node, path string) {
 			d.Mapping(n, path, yamlpos.Fields{"folders": d.stringList(&a.Nagios.Folders), "env": d.ListOf(d.variable(&a.Nagios.Env))})
 		},
@@ -173,7 +174,7 @@ func (d *decoder) promoteAfter(to *PromoteAfter) yamlpos.Reader {
 		to.Agreement = 1
 		d.Mapping(n, path, yamlpos.Fields{
 			"ticks":     d.Int(&to.Ticks, 1, math.MaxInt),
-			"agreement": yamlpos.Parsed(&d.Decoder, &to.Agreement, parseFraction),
+			"agreement": d.Form(shape.Number(new(0), new(1)), yamlpos.Parsed(&d.Decoder, &to.Agreement, parseFraction)),
 		}, "ticks")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
@@ -153,7 +154,7 @@ func (d *decoder) budgets(to *Budgets) yamlpos.Reader {
 func (d *decoder) breaker(to *Breaker) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.Mapping(n, path, yamlpos.Fields{
-			"share":  yamlpos.Parsed(&d.Decoder, &to.Share, parseFraction),
+			"share":  d.Form(shape.Number(new(0), new(1)), yamlpos.Parsed(&d.Decoder, &to.Share, parseFraction)),
 			"least":  d.Int(&to.Least, 1, math.MaxInt32),
 			"window": d.interval(&to.Window, time.Second, time.Hour),
 			"lag":    d.interval(&to.Lag, time.Millisecond, time.Hour),
@@ -162,7 +163,7 @@ func (d *decoder) breaker(to *Breaker) yamlpos.Reader {
 				for name := range to.Pressure {
 					fields[name] = func(n *yamlpos.Node, path string) {
 						var percent float64
-						yamlpos.Parsed(&d.Decoder, &percent, parsePercent)(n, path)
+						d.Form(shape.Number(new(0), new(100)), yamlpos.Parsed(&d.Decoder, &percent, parsePercent))(n, path)
 						to.Pressure[name] = percent
 					}
 				}

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/window"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
@@ -153,7 +154,8 @@ func (d *decoder) notifyStates(to *[]NotifyState) yamlpos.Reader {
 func (d *decoder) groupBy(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		*to = []string{}
-		d.Items(n, path, func(n *yamlpos.Node, path string) {
+		form := shape.Form{Types: []string{"string"}, Pattern: "^(" + strings.Join(groupFields, "|") + "|" + LabelPrefix + ".+)$", Good: append([]string{LabelPrefix + "team"}, groupFields...), Bad: []string{"", LabelPrefix, "node"}}
+		d.Items(n, path, d.Form(form, func(n *yamlpos.Node, path string) {
 			field, _ := d.Text(n, path)
 			if field != "" || n.Kind == yamlpos.Scalar { // otherwise reported
 				if err := CheckGroupField(field); err != nil {
@@ -164,7 +166,7 @@ func (d *decoder) groupBy(to *[]string) yamlpos.Reader {
 				d.Errorf(n, path, "%q is set twice", field)
 			}
 			*to = append(*to, field)
-		})
+		}))
 	}
 }
 
@@ -175,7 +177,7 @@ func (d *decoder) webhook(to **Webhook) yamlpos.Reader {
 			"format": yamlpos.OneOf(&d.Decoder, &w.Format, slices.Collect(WebhookFormats())...),
 			"url":    yamlpos.Parsed(&d.Decoder, &w.URL, parseWebhookURL), "urlFile": d.NonEmpty(&w.URLFile), "routingKeyFile": d.NonEmpty(&w.RoutingKeyFile),
 			"apiKeyFile": d.NonEmpty(&w.APIKeyFile), "botTokenFile": d.NonEmpty(&w.BotTokenFile),
-			"chatID": yamlpos.Parsed(&d.Decoder, &w.ChatID, parseChatID), "room": yamlpos.Parsed(&d.Decoder, &w.Room, parseRoom),
+			"chatID": d.Form(shape.Form{Pattern: chatID().String()}, yamlpos.Parsed(&d.Decoder, &w.ChatID, parseChatID)), "room": d.Form(shape.Form{Pattern: roomID().String()}, yamlpos.Parsed(&d.Decoder, &w.Room, parseRoom)),
 			"headers": d.headers(w.Headers), "bearerTokenFile": d.NonEmpty(&w.BearerTokenFile), "ca": d.NonEmpty(&w.CA),
 			"timeout": d.interval(&w.Timeout, 100*time.Millisecond, time.Minute), "template": d.NonEmpty(&w.Template), "templateFile": d.NonEmpty(&w.TemplateFile),
 			"contentType": d.oneLine(&w.ContentType),

@@ -50,7 +50,7 @@ func (d *decoder) otlp(a *Agent) yamlpos.Reader {
 			"endpoint": yamlpos.Parsed(&d.Decoder, &o.Endpoint, parseEndpoint), "headers": d.headers(o.Headers),
 			"bearerTokenFile": d.NonEmpty(&o.BearerTokenFile), "ca": d.NonEmpty(&o.CA),
 			"interval": d.interval(&o.Interval, time.Second, 24*time.Hour),
-			"traces":   yamlpos.Parsed(&d.Decoder, &o.Traces, parseTraces),
+			"traces":   yamlpos.OneOf(&d.Decoder, &o.Traces, NoTraces, FailureTraces, AllTraces),
 		}, "endpoint")
 		a.OTLP = o
 	}
@@ -62,14 +62,6 @@ func parseEndpoint(text string) (string, error) {
 		err = errors.New("must not have a query or a fragment: /v1/metrics and /v1/traces are appended")
 	}
 	return strings.TrimRight(endpoint, "/"), err
-}
-
-func parseTraces(text string) (Traces, error) {
-	switch t := Traces(text); t {
-	case NoTraces, FailureTraces, AllTraces:
-		return t, nil
-	}
-	return "", errors.New("must be none, failures or all")
 }
 
 // headers returns a reader of HTTP headers. Its errors do not contain header values.

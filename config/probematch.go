@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
+	"github.com/daeace23/prober/probe"
 )
 
 // ProbeMatch selects probes. A probe must match all fields. Each field except Kind and Labels is a pattern for
@@ -61,7 +63,7 @@ func (d *decoder) probeMatch(to *[]ProbeMatch) yamlpos.Reader {
 		var m ProbeMatch
 		d.Mapping(n, path, yamlpos.Fields{
 			"namespace": d.glob(&m.Namespace), "pod": d.glob(&m.Pod), "container": d.glob(&m.Container),
-			"kind": yamlpos.Parsed(&d.Decoder, &m.Kind, parseKindName), "handler": d.glob(&m.Handler),
+			"kind": d.Form(shape.OneOf(probe.Kinds[:]...), yamlpos.Parsed(&d.Decoder, &m.Kind, parseKindName)), "handler": d.glob(&m.Handler),
 			"labels": yamlpos.Parsed(&d.Decoder, &m.Labels, parseSelector),
 		})
 		if n.Kind == yamlpos.Mapping && len(n.Content) == 0 {

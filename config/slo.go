@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/timespan"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
@@ -66,7 +67,7 @@ func (d *decoder) slos(a *Agent) yamlpos.Reader {
 func (d *decoder) slo(n *yamlpos.Node, path string, s *SLO) {
 	d.Mapping(n, path, yamlpos.Fields{
 		"name": d.NonEmpty(&s.Name), "match": d.ListOf(d.probeMatch(&s.Match)), "kinds": d.kinds(&s.Kinds),
-		"objective":   yamlpos.Parsed(&d.Decoder, &s.Objective, parseObjective),
+		"objective":   d.Form(shape.Number(new(0), new(100)), yamlpos.Parsed(&d.Decoder, &s.Objective, parseObjective)),
 		"window":      yamlpos.Parsed(&d.Decoder, &s.Window, parseSLOWindow),
 		"maintenance": yamlpos.OneOf(&d.Decoder, &s.Maintenance, UptimeExclude, UptimeCount),
 	}, "name", "objective")
@@ -81,7 +82,7 @@ func (d *decoder) kinds(to *[]probe.Kind) yamlpos.Reader {
 		*to = nil
 		d.ListOf(func(n *yamlpos.Node, path string) {
 			var kind probe.Kind
-			yamlpos.Parsed(&d.Decoder, &kind, probe.ParseKind)(n, path)
+			d.Form(shape.OneOf(probe.Kinds[:]...), yamlpos.Parsed(&d.Decoder, &kind, probe.ParseKind))(n, path)
 			if slices.Contains(*to, kind) {
 				d.Errorf(n, path, "%q is set twice", kind)
 			}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/probe"
 )
@@ -148,10 +149,10 @@ var (
 )
 
 func (d *decoder) probe(to *Probe) yamlpos.Reader {
-	return func(n *yamlpos.Node, path string) {
+	return d.Refer(ProbeDefinition, func(n *yamlpos.Node, path string) {
 		to.Path, to.node = path, n
 		d.Object(&to.JSON)(n, path)
-	}
+	})
 }
 
 func (d *decoder) targets(a *Agent) yamlpos.Reader {
@@ -161,7 +162,7 @@ func (d *decoder) targets(a *Agent) yamlpos.Reader {
 		d.Mapping(n, path, yamlpos.Fields{
 			"name": d.label(&g.Name, maxGroupName), "namespace": d.label(&g.Namespace, 63),
 			"module": d.NonEmpty(&g.Module), "probe": d.probe(&own),
-			"kind":   yamlpos.Parsed(&d.Decoder, &g.Kind, probe.ParseKind),
+			"kind":   d.Form(shape.OneOf(probe.Kinds[:]...), yamlpos.Parsed(&d.Decoder, &g.Kind, probe.ParseKind)),
 			"labels": d.stringMap(g.Labels),
 			"static": d.ListOf(func(n *yamlpos.Node, path string) {
 				a := Address{Line: n.Line}
@@ -210,12 +211,13 @@ func (d *decoder) checkGroup(n *yamlpos.Node, path string, g *TargetGroup) {
 
 // label returns a reader of a group name or a namespace, of at most most characters.
 func (d *decoder) label(to *string, most int) yamlpos.Reader {
-	return func(n *yamlpos.Node, path string) {
+	form := shape.Form{Pattern: dnsLabel().String(), MaxLength: most, Good: []string{"a", "db-1"}, Bad: []string{"", "-a", "A", "a.b"}}
+	return d.Form(form, func(n *yamlpos.Node, path string) {
 		*to, _ = d.Text(n, path)
 		if len(*to) > most || !dnsLabel().MatchString(*to) {
 			d.Errorf(n, path, "%.80q must be at most %d lower-case letters, digits and dashes, and not begin or end with a dash", *to, most)
 		}
-	}
+	})
 }
 
 // stringMap returns a reader of a mapping of strings to strings.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin/schema"
 )
@@ -29,6 +30,16 @@ func ParseManifest(file string, data []byte) (*Manifest, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// ManifestSchema returns a JSON Schema (2020-12) of plugin.yaml for editors. It has the fields and types that
+// [ParseManifest] accepts; rules about several fields are not in it. describe returns the description of a field by its
+// path, such as "requests[].allow", or "".
+func ManifestSchema(describe func(path string) string) ([]byte, error) {
+	d := new(decoder)
+	s := d.Describe(func(n *yamlpos.Node, _ string) { d.manifest(n, Minimal("")) })
+	s.Describe("", describe)
+	return shape.Encode(s.Schema())
 }
 
 // decoder reads a manifest.
@@ -84,13 +95,14 @@ func (d *decoder) manifest(n *yamlpos.Node, m *Manifest) {
 
 // name reads the name of the plugin.
 func (d *decoder) name(to *string) yamlpos.Reader {
-	return func(n *yamlpos.Node, path string) {
+	form := shape.Form{Pattern: `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`, MaxLength: 63, Good: []string{"a", "redis-2"}, Bad: []string{"", "-a", "a-", "A", "a.b"}}
+	return d.Form(form, func(n *yamlpos.Node, path string) {
 		name, ok := d.Text(n, path)
 		if ok && !ValidName(name) {
 			d.Errorf(n, path, "%.80q is not a name: must be at most 63 lower-case letters, digits and dashes", name)
 		}
 		*to = name
-	}
+	})
 }
 
 // abiVersion is the newest supported version of the ABI.

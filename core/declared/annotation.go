@@ -441,14 +441,14 @@ func (a *annotationProbe) spec(path *field.Path, errs *field.ErrorList) probe.Sp
 	case "failure":
 		s.WarningIsFailure = true
 	default:
-		*errs = append(*errs, field.NotSupported(path.Child("warningAs"), a.WarningAs, []string{"failure", "success"}))
+		*errs = append(*errs, field.NotSupported(path.Child("warningAs"), a.WarningAs, choices("warningAs")))
 	}
 	switch a.ErrorPolicy {
 	case "", "discard":
 	case "failure":
 		s.ErrorPolicy = probe.CountAsFailure
 	default:
-		*errs = append(*errs, field.NotSupported(path.Child("errorPolicy"), a.ErrorPolicy, []string{"discard", "failure"}))
+		*errs = append(*errs, field.NotSupported(path.Child("errorPolicy"), a.ErrorPolicy, choices("errorPolicy")))
 	}
 	return s
 }
@@ -476,11 +476,21 @@ func (a *annotationProbe) shape(c *Probe, errs *field.ErrorList) {
 	case probe.Failure.String():
 		s.Initial = probe.Failure
 	default:
-		*errs = append(*errs, field.NotSupported(at, a.InitialState, []string{"failure", "success", "unknown"}))
+		*errs = append(*errs, field.NotSupported(at, a.InitialState, choices("initialState")))
 	}
 	if c.Kind != probe.Readiness {
 		*errs = append(*errs, field.Invalid(at, a.InitialState, "must be set for readiness probes only"))
 	}
+}
+
+// choices returns the values of a field of a probe that has few, sorted; nil for a field with other values.
+func choices(name string) []string {
+	return map[string][]string{
+		"warningAs":    {"failure", "success"},
+		"errorPolicy":  {"discard", "failure"},
+		"initialState": {"failure", "success", "unknown"},
+		"scheme":       {string(v1.URISchemeHTTP), string(v1.URISchemeHTTPS)},
+	}[name]
 }
 
 // duration parses a duration that has two spellings, NAME and NAMESeconds.

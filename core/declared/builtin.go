@@ -240,7 +240,7 @@ func (a *httpGetAction) validate(path *field.Path) (errs field.ErrorList) {
 	}
 	errs = append(errs, validatePort(a.Port, path.Child("port"))...)
 	if a.Scheme != v1.URISchemeHTTP && a.Scheme != v1.URISchemeHTTPS {
-		errs = append(errs, field.NotSupported(path.Child("scheme"), a.Scheme, []v1.URIScheme{v1.URISchemeHTTP, v1.URISchemeHTTPS}))
+		errs = append(errs, field.NotSupported(path.Child("scheme"), a.Scheme, choices("scheme")))
 	}
 	for i, h := range a.HTTPHeaders {
 		for _, msg := range validation.IsHTTPHeaderName(h.Name) {

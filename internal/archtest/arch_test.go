@@ -48,7 +48,7 @@ var packages = map[string]struct {
 	"core/states":   {ours: []string{"core/results", "core/worker", "probe", "internal/clip", "internal/explain"}},
 	"core/group":    {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {
-		ours:   []string{"probe", "internal/clip", "internal/nearest", "internal/redact"},
+		ours:   []string{"probe", "internal/clip", "internal/nearest", "internal/redact", "internal/shape"},
 		others: []string{"go.yaml.in/yaml", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
 	"core/internal/podtest":    {ours: []string{"probe", "core/declared"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}}, // for tests
@@ -75,7 +75,7 @@ var packages = map[string]struct {
 	"handlers/builtin/internal/rig":     {ours: []string{"probe", "plugin"}, others: []string{"google.golang.org/grpc"}}, // for tests
 	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "handlers/netns", "internal/certificates", "internal/explain"}},
 	"plugin": {
-		ours: []string{"probe", "internal/abi", "internal/filestamp", "internal/joined", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
+		ours: []string{"probe", "internal/abi", "internal/filestamp", "internal/joined", "internal/ownership", "internal/regular", "internal/shape", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
@@ -117,14 +117,14 @@ var packages = map[string]struct {
 		},
 	},
 	"plugin/plugintest": {
-		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/ownership", "internal/perfdata", "internal/regular", "internal/statefile", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
+		ours:   []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "internal/ownership", "internal/perfdata", "internal/regular", "internal/shape", "internal/statefile", "internal/yamlpos", "plugin/plugintest/internal/*", "internal/clip"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/clock":    {ours: []string{"handlers/wasm"}},
 	"plugin/plugintest/internal/field":    {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"plugin/plugintest/internal/hostfile": {ours: []string{"handlers/wasm", "internal/abi", "internal/yamlpos", "plugin", "plugin/plugintest/internal/field"}, others: []string{"go.yaml.in/yaml"}},
 	"plugin/plugintest/internal/expr":     {ours: []string{"internal/yamlpos"}},
-	"plugin/plugintest/internal/cert":     {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
+	"plugin/plugintest/internal/cert":     {ours: []string{"internal/shape", "internal/yamlpos", "plugin/plugintest/internal/field"}},
 	"plugin/plugintest/internal/capture":  {ours: []string{"probe", "internal/certificates", "plugin/plugintest/internal/cert"}},
 	"plugin/plugintest/internal/peer": {
 		ours: []string{"probe", "handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
@@ -138,7 +138,7 @@ var packages = map[string]struct {
 		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/httpmatch"},
 	},
 	"plugin/plugintest/internal/peer/dns": {
-		ours:   []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer"},
+		ours:   []string{"internal/shape", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer"},
 		others: []string{"go.yaml.in/yaml", "golang.org/x/net/dns/dnsmessage"},
 	},
 	"plugin/plugintest/internal/peer/icmp": {
@@ -149,7 +149,7 @@ var packages = map[string]struct {
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/testfile": {
-		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field", "plugin/plugintest/internal/hostfile", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
+		ours:   []string{"probe", "plugin", "internal/regular", "internal/shape", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field", "plugin/plugintest/internal/hostfile", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},
 		others: []string{"go.yaml.in/yaml"},
 	},
 	"plugin/plugintest/internal/loopback": {
@@ -205,7 +205,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"config": {
-		ours:   []string{"probe", "plugin", "core/endpoint", "internal/timespan", "internal/window", "internal/yamlpos"},
+		ours:   []string{"probe", "plugin", "core/endpoint", "internal/shape", "internal/timespan", "internal/window", "internal/yamlpos"},
 		others: []string{"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/validation"},
 	},
 	"agent/access": {
@@ -282,7 +282,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "agent/history", "config", "core/declared", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/footprint", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
+		ours:   []string{"agent", "agent/access", "agent/history", "config", "core/declared", "docs", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/footprint", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"internal/cli/command": {
@@ -341,7 +341,7 @@ var packages = map[string]struct {
 	},
 	"internal/cli/plugincmd": {
 		ours: []string{
-			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
+			".", "agent/access", "agent/client", "agent/secrets", "config", "docs", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
 			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/perfdata", "internal/procgroup", "internal/regular",
 			"internal/clip", "internal/outbound", "internal/semantic", "internal/wasmfile", "internal/yamlpos",
 		},
@@ -353,7 +353,8 @@ var packages = map[string]struct {
 	"internal/nearest":     {},
 	"internal/panics":      {},
 	"internal/safelog":     {},
-	"internal/yamlpos":     {ours: []string{"internal/joined", "internal/nearest"}, others: []string{"go.yaml.in/yaml"}},
+	"internal/shape":       {},
+	"internal/yamlpos":     {ours: []string{"internal/joined", "internal/nearest", "internal/shape"}, others: []string{"go.yaml.in/yaml"}},
 	"internal/descriptors": {},
 	"internal/footprint":   {},
 	"internal/marked":      {},
@@ -368,7 +369,7 @@ var packages = map[string]struct {
 	"test/e2e":             {},
 	"internal/typecheck":   {},
 	"internal/referencedoc": {
-		ours:   []string{"config", "core/declared", "probe", "internal/cli", "internal/cli/command"},
+		ours:   []string{"config", "core/declared", "docs", "plugin", "plugin/plugintest", "probe", "internal/cli", "internal/cli/command", "internal/shape"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/sdkdoc":       {ours: []string{"internal/abi"}},

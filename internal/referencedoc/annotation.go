@@ -55,15 +55,23 @@ var annotations = []struct{ name, reader, values, text string }{
 	{"prober.dev/on-agent-loss", "`prober node`", "`keep`, `unready`; default `keep`", "what becomes of the readiness gate while the agent of the node is away"},
 }
 
-// annotationPage returns docs/annotation.md.
-func annotationPage() (string, error) {
+// annotationDefaults returns the defaults of the fields of a probe by path.
+func annotationDefaults() (map[string]string, error) {
 	pod := v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "sample", Annotations: map[string]string{declared.Annotation: `{app: {readiness: {tcpSocket: {port: 80}}}}`}}}
 	pod.Spec.Containers = []v1.Container{{Name: "app"}}
 	probes, errs := declared.ProbesOf(&pod)
 	if len(errs) > 0 {
-		return "", errs[0]
+		return nil, errs[0]
 	}
-	defaults := specDefaults(probes[0].Spec)
+	return specDefaults(probes[0].Spec), nil
+}
+
+// annotationPage returns docs/annotation.md.
+func annotationPage() (string, error) {
+	defaults, err := annotationDefaults()
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	b.WriteString(head("The annotation prober.dev/probes", 20, "Every field of a probe in a pod's annotation, and the other annotations.", "internal/referencedoc/annotation.go, and its defaults from package core/declared"))
 	b.WriteString("The annotation declares probes that Kubernetes cannot: plugins, durations below a second, and policies.\n" +

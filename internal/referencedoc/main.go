@@ -1,5 +1,5 @@
 // Referencedoc writes the pages of reference from the code: prober-yaml.md, annotation.md and flags.md. It also writes
-// the lists of pages in the indexes of sections, from the front matter of the pages.
+// the lists of pages in the indexes of sections, from the front matter of the pages, and the JSON Schemas of files.
 package main
 
 import (
@@ -40,6 +40,11 @@ func write(dir string) error {
 		}
 	}
 	indexes, err := sections(dir)
+	editors, schemaErr := schemas(dir)
+	err = errors.Join(err, schemaErr)
+	for file, text := range editors {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, "schemas", file), []byte(text), 0o644))
+	}
 	for file, text := range indexes {
 		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o644))
 	}

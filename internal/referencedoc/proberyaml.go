@@ -339,7 +339,7 @@ func proberYAMLPage() (string, error) {
 	b.WriteString(head("prober.yaml", 10, "Every field of the agent's file, with its default.", "internal/referencedoc/proberyaml.go, and its defaults from package config"))
 	b.WriteString("`prober run --config FILE` and `prober node --config FILE` read this file, such as:\n\n```yaml\n" + example + "```\n\n" +
 		"Relative paths are from the folder of the file. Durations are such as `500ms`, `10s` and `1h30m`, without days: 14 days are `336h`. Sizes are such as `64Mi`.\n" +
-		"A field that is not listed is an error with its line. `prober validate --config FILE` checks the file.\n")
+		"A field that is not listed is an error with its line. `prober validate --config FILE` checks the file.\n\n" + editorsText)
 	for _, s := range proberYAML {
 		fmt.Fprintf(&b, "\n## %s\n", s.key)
 		if s.text != "" {
@@ -352,6 +352,13 @@ func proberYAMLPage() (string, error) {
 	}
 	return b.String(), nil
 }
+
+// editorsText says how editors check the file.
+const editorsText = "Editors with the [YAML language server](https://github.com/redhat-developer/yaml-language-server) complete and check the file as you type, with this first line:\n\n" +
+	"```yaml\n# yaml-language-server: $schema=https://raw.githubusercontent.com/daeace23/prober/main/docs/schemas/config.json\n" +
+	"apiVersion: prober.dev/v1\nkind: AgentConfig\n```\n\n" +
+	"Without access to this address, write the schema to a file with `prober schema config > prober.schema.json`, and set `$schema=prober.schema.json`.\n" +
+	"That also fits the installed version. Rules about several fields are not in the schema: `prober validate` checks them.\n"
 
 // set are the fields that the sample sets, so that their values are no defaults.
 var set = map[string]bool{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/nearest"
+	"github.com/daeace23/prober/internal/shape"
 )
 
 // Decoder reads the values of a file and collects the errors. It is not safe for concurrent use.
@@ -25,6 +26,7 @@ type Decoder struct {
 
 	errs    []error // at most maxErrors
 	dropped int     // number of further errors
+	frame   *frame  // of [Decoder.Describe]; nil otherwise
 }
 
 // maxErrors is the limit of the errors of a file. Nobody reads more, and a large file that another program
@@ -91,6 +93,10 @@ func Item(path string, index int) string { return path + "[" + strconv.Itoa(inde
 
 // Mapping reads the fields of a mapping. Unknown fields and missing required fields are errors.
 func (d *Decoder) Mapping(n *Node, path string, known Fields, required ...string) {
+	if d.records(n, Mapping) {
+		d.describeFields(known, required)
+		return
+	}
 	ok := d.Entries(n, path, func(key, value *Node, path string) {
 		if read, ok := known[key.Value]; ok {
 			read(value, path)
@@ -98,8 +104,16 @@ func (d *Decoder) Mapping(n *Node, path string, known Fields, required ...string
 		}
 		d.Errorf(key, path, "unknown field%s", Known(key.Value, slices.Collect(maps.Keys(known))))
 	})
+	if ok {
+		d.Require(n, path, required...)
+	}
+}
+
+// Require reports fields of a mapping that are required and not set. It is for fields that are required only beside
+// others; the description of the mapping does not have them.
+func (d *Decoder) Require(n *Node, path string, required ...string) {
 	for _, name := range required {
-		if ok && Field(n, name) == nil {
+		if n.Kind == Mapping && Field(n, name) == nil {
 			d.Errorf(n, Join(path, name), "the field is required")
 		}
 	}
@@ -108,6 +122,10 @@ func (d *Decoder) Mapping(n *Node, path string, known Fields, required ...string
 // One reads a mapping that has exactly one of the known fields.
 func (d *Decoder) One(n *Node, path string, known Fields) {
 	d.Mapping(n, path, known)
+	if d.records(n, Mapping) {
+		d.frame.shape.Object.Single = true
+		return
+	}
 	if n.Kind == Mapping && len(n.Content) != 2 {
 		d.Errorf(n, path, "must have exactly one of %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
@@ -116,6 +134,11 @@ func (d *Decoder) One(n *Node, path string, known Fields) {
 // Entries reads the fields of a mapping with arbitrary names. It reports whether n is a
 // mapping.
 func (d *Decoder) Entries(n *Node, path string, entry func(key, value *Node, path string)) bool {
+	if d.records(n, Mapping) {
+		f := d.frame
+		f.shape.Object = &shape.Object{Others: d.Describe(func(n *Node, path string) { entry(&Node{Kind: Scalar, Tag: "!!str", Value: "name"}, n, path) })}
+		return true
+	}
 	if n.Kind != Mapping {
 		d.Errorf(n, path, "must be a mapping, not %s", Kind(n))
 		return false
@@ -140,6 +163,11 @@ func Field(n *Node, name string) *Node {
 
 // Items reads the items of a list.
 func (d *Decoder) Items(n *Node, path string, item Reader) {
+	if d.records(n, List) {
+		f := d.frame
+		f.shape.List = &shape.List{Items: d.Describe(item)}
+		return
+	}
 	if n.Kind != List {
 		d.Errorf(n, path, "must be a list, not %s", Kind(n))
 		return
@@ -157,6 +185,9 @@ func (d *Decoder) ListOf(item Reader) Reader {
 // Text returns the text of a scalar. It accepts any scalar except null as a string: version: 1.10 is the
 // string "1.10". For any other value, it adds an error and ok is false.
 func (d *Decoder) Text(n *Node, path string) (text string, ok bool) {
+	if d.describeScalar(n, shape.Form{Types: shape.Text()}) {
+		return "", false
+	}
 	if n.Kind != Scalar || n.Tag == "!!null" {
 		d.Errorf(n, path, "must be a string, not %s", Kind(n))
 		return "", false
@@ -176,6 +207,7 @@ func (d *Decoder) NonEmpty(to *string) Reader {
 		if ok && text == "" {
 			d.Errorf(n, path, "must not be empty")
 		}
+		d.describeScalar(n, shape.Form{NotEmpty: true})
 		*to = text
 	}
 }
@@ -187,6 +219,8 @@ func Settings[Name ~string](d *Decoder, names []Name, set func(name Name, text s
 		known[string(name)] = func(n *Node, path string) {
 			if n.Kind != Scalar {
 				d.Errorf(n, path, "must be a number, not %s", Kind(n))
+			} else if d.frame != nil {
+				d.describeScalar(n, shape.Setting(func(text string) bool { return set(name, text) == nil }))
 			} else if err := set(name, n.Value); err != nil {
 				d.Error(n, path, err)
 			}
@@ -206,6 +240,9 @@ func (d *Decoder) Append(to *[]string) Reader {
 // Bool returns a reader of true or false.
 func (d *Decoder) Bool(to *bool) Reader {
 	return func(n *Node, path string) {
+		if d.describeScalar(n, shape.Form{Types: []string{"boolean"}}) {
+			return
+		}
 		if n.Tag != "!!bool" || n.Decode(to) != nil {
 			d.Errorf(n, path, "must be true or false, not %s", Kind(n))
 		}
@@ -217,6 +254,7 @@ func (d *Decoder) Int(to *int, least, most int) Reader {
 	return func(n *Node, path string) {
 		var v int
 		switch {
+		case d.describeScalar(n, shape.Form{Types: []string{"integer"}, Least: &least, Most: &most}):
 		case n.Tag != "!!int":
 			d.Errorf(n, path, "must be an integer, not %s", Kind(n))
 		case n.Decode(&v) != nil:
@@ -239,6 +277,13 @@ func (d *Decoder) PositiveDuration(to *time.Duration) Reader { return d.duration
 
 func (d *Decoder) duration(to *time.Duration, least time.Duration) Reader {
 	return func(n *Node, path string) {
+		form := shape.Duration()
+		if least > 0 {
+			form = shape.Form{Types: []string{"string"}, Pattern: form.Pattern}
+		}
+		if d.describeScalar(n, form) {
+			return
+		}
 		v, err := time.ParseDuration(n.Value)
 		switch {
 		case err != nil || n.Kind != Scalar:
@@ -274,15 +319,17 @@ func OneOf[T ~string](d *Decoder, to *T, known ...T) Reader {
 	return func(n *Node, path string) {
 		text, ok := d.Text(n, path)
 		switch {
-		case !ok:
-		case slices.Contains(known, T(text)):
+		case ok && slices.Contains(known, T(text)):
 			*to = T(text)
 		default:
 			names := make([]string, len(known))
 			for i := range known {
 				names[i] = string(known[i])
 			}
-			d.Errorf(n, path, "unknown value %.80q%s", text, Known(text, names))
+			if ok {
+				d.Errorf(n, path, "unknown value %.80q%s", text, Known(text, names))
+			}
+			d.describeScalar(n, shape.Form{Enum: names})
 		}
 	}
 }
@@ -293,6 +340,7 @@ func (d *Decoder) Constant(want string) Reader {
 		if text, ok := d.Text(n, path); ok && text != want {
 			d.Errorf(n, path, "must be %q, not %.80q", want, text)
 		}
+		d.describeScalar(n, shape.Form{Enum: []string{want}})
 	}
 }
 
@@ -302,6 +350,7 @@ func (d *Decoder) Digest(to *string) Reader {
 		text, ok := d.Text(n, path)
 		switch {
 		case !ok:
+			d.describeScalar(n, shape.Form{Pattern: digest().String()})
 		case !digest().MatchString(text):
 			d.Errorf(n, path, "%.80q is not a digest: must be sha256: and 64 hexadecimal digits in lower case", text)
 		default:

@@ -8,6 +8,10 @@ import (
 // JSON returns a reader of any value, as JSON.
 func (d *Decoder) JSON(to *[]byte) Reader {
 	return func(n *Node, path string) {
+		if d.frame != nil {
+			d.frame.acceptAny(n)
+			return
+		}
 		if doc, ok := d.json(n, path); ok {
 			*to = doc
 		}

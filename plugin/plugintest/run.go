@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
@@ -25,6 +26,9 @@ type Case = testfile.Case
 
 // Load reads a test file. Its errors are [plugin.FieldError]s, joined.
 func Load(path string) (*File, error) { return testfile.Load(path) }
+
+// Shape returns what [Load] accepts, for schemas.
+func Shape() *shape.Shape { return testfile.Shape() }
 
 // Find returns the test files at paths. It searches folders recursively.
 func Find(paths []string) ([]string, error) { return testfile.Find(paths) }

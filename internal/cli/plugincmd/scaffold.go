@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober"
+	"github.com/daeace23/prober/docs"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
 )
@@ -265,7 +266,8 @@ func (p newProject) values() (*strings.Replacer, error) {
 	for _, line := range of.makeTest {
 		makeTest += "\t" + line + "\n"
 	}
-	return strings.NewReplacer("{{.Name}}", p.name, "{{.Lang}}", p.lang, "{{.Crate}}", crateName(p.name), "{{.Built}}", built,
+	return strings.NewReplacer("{{.PluginSchema}}", docs.SchemaURL(docs.SchemaOfPlugin), "{{.TestSchema}}", docs.SchemaURL(docs.SchemaOfTest),
+		"{{.Name}}", p.name, "{{.Lang}}", p.lang, "{{.Crate}}", crateName(p.name), "{{.Built}}", built,
 		"{{.Runtime}}", runtime, "{{.Require}}", require, "{{.Sums}}", string(sums),
 		"{{.Title}}", of.title, "{{.Source}}", of.source, "{{.Needs}}", of.needs, "{{.Native}}", native, "{{.MakeTest}}", makeTest,
 		"{{.Ignore}}", of.ignore, "{{.Notes}}", of.notes, "{{.Setup}}", of.setup, "{{.Does}}", k.does, "{{.Try}}", k.try), err

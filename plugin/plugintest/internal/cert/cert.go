@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 )
@@ -40,8 +41,8 @@ func Decode(r *field.Reader, to **Spec) field.Read {
 		*to = s
 		r.Mapping(n, path, yamlpos.Fields{
 			"names":     func(n *yamlpos.Node, path string) { r.Items(n, path, r.Append(&s.Names)) },
-			"notBefore": field.Parsed(r, &s.NotBefore, time.ParseDuration),
-			"notAfter":  field.Parsed(r, &s.NotAfter, time.ParseDuration),
+			"notBefore": r.Form(shape.SignedDuration(), field.Parsed(r, &s.NotBefore, time.ParseDuration)),
+			"notAfter":  r.Form(shape.SignedDuration(), field.Parsed(r, &s.NotAfter, time.ParseDuration)),
 			"error":     r.String(&s.Error),
 		})
 	}

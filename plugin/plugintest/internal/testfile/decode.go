@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
@@ -38,22 +39,8 @@ func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
 	defaults := newCase()
 	var module string
 	var cases *yamlpos.Node
-	r.Mapping(n, "", yamlpos.Fields{
-		"apiVersion": r.Constant(plugin.APIVersion),
-		"kind":       r.Constant("PluginTest"),
-		"plugin":     r.String(&module),
-		"defaults":   readDefaults(r, defaults),
-		"cases":      func(n *yamlpos.Node, _ string) { cases = n },
-	}, "apiVersion", "kind", "plugin", "cases")
-	f.Plugin = module
-	if !filepath.IsAbs(module) {
-		f.Plugin = filepath.Join(filepath.Dir(f.Path), module)
-	}
-	if cases == nil {
-		return
-	}
 	names := make(map[string]int)
-	r.Items(cases, "cases", func(n *yamlpos.Node, path string) {
+	readCases := r.ListOf(func(n *yamlpos.Node, path string) {
 		c := newCase()
 		c.Line, c.Timeout, c.Grants, c.Accepts = n.Line, defaults.Timeout, defaults.Grants, defaults.Accepts
 		decodeCase(r, n, path, c)
@@ -63,6 +50,20 @@ func decodeFile(r *field.Reader, n *yamlpos.Node, f *File) {
 		names[c.Name] = c.Line
 		f.Cases = append(f.Cases, *c)
 	})
+	r.Mapping(n, "", yamlpos.Fields{
+		"apiVersion": r.Constant(plugin.APIVersion),
+		"kind":       r.Constant("PluginTest"),
+		"plugin":     r.String(&module),
+		"defaults":   readDefaults(r, defaults),
+		"cases":      r.Later(&cases, readCases),
+	}, "apiVersion", "kind", "plugin", "cases")
+	f.Plugin = module
+	if !filepath.IsAbs(module) {
+		f.Plugin = filepath.Join(filepath.Dir(f.Path), module)
+	}
+	if cases != nil {
+		readCases(cases, "cases")
+	}
 }
 
 // readDefaults reads the defaults of the cases of a file into c.
@@ -86,13 +87,12 @@ func readGrants(r *field.Reader, to *[]plugin.Grant) field.Read {
 }
 
 func decodeCase(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
-	required := []string{"name", "want"}
 	replayed := yamlpos.Field(n, "replay")
-	if replayed != nil && (!decodeReplay(r, replayed, yamlpos.Join(path, "replay"), c) || c.Want.Result != "") {
-		required = required[:1]
+	if replayed == nil || decodeReplay(r, replayed, yamlpos.Join(path, "replay"), c) && c.Want.Result == "" {
+		defer r.Require(n, path, "want")
 	}
 	r.Mapping(n, path, yamlpos.Fields{
-		"replay":  func(*yamlpos.Node, string) {},
+		"replay":  r.Earlier(func(n *yamlpos.Node, path string) { r.Text(n, path) }),
 		"name":    r.String(&c.Name),
 		"timeout": r.PositiveDuration(&c.Timeout),
 		"grants":  readGrants(r, &c.Grants),
@@ -108,17 +108,17 @@ func decodeCase(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 			decodeHost(r, n, path, c)
 		},
 		"want": func(n *yamlpos.Node, path string) { decodeWant(r, n, path, &c.Want) },
-	}, required...)
+	}, "name")
 }
 
 func readSeed(r *field.Reader, c *Case) field.Read {
-	return field.Parsed(r, &c.Seed, func(text string) (*uint64, error) {
+	return r.Form(shape.Form{Pattern: `^[0-9]+$`, Least: new(0), Good: []string{"0", "7"}, Bad: []string{"-1", "x"}}, field.Parsed(r, &c.Seed, func(text string) (*uint64, error) {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("%.40q must be an integer from 0 to %d", text, uint64(math.MaxUint64))
 		}
 		return &seed, nil
-	})
+	}))
 }
 
 // readTime reads the time of a clock that only moves forward from [clock.Epoch].
@@ -137,9 +137,9 @@ func readTime(r *field.Reader, c *Case) field.Read {
 
 func decodeRequest(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 	r.Mapping(n, path, yamlpos.Fields{
-		"kind":       field.Parsed(r, &c.Kind, probe.ParseKind),
+		"kind":       r.Form(shape.OneOf(probe.Kinds[:]...), field.Parsed(r, &c.Kind, probe.ParseKind)),
 		"attempt":    r.Int(&c.Attempt, 0, math.MaxInt32),
-		"lastResult": field.Parsed(r, &c.LastResult, parseResult),
+		"lastResult": r.Form(shape.OneOf(probe.Success, probe.Warning, probe.Failure, probe.Unknown), field.Parsed(r, &c.LastResult, parseResult)),
 		"config":     r.Object(&c.Config),
 		"podIP":      r.String(&c.PodIP),
 		"target": func(n *yamlpos.Node, path string) {

@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/shape"
+	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 	"github.com/daeace23/prober/plugin/plugintest/internal/hostfile"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/probe"
@@ -118,6 +121,12 @@ func Load(path string) (*File, error) {
 		return nil, err
 	}
 	return parse(path, data)
+}
+
+// Shape returns what [Load] accepts, for schemas.
+func Shape() *shape.Shape {
+	r := field.NewReader("")
+	return r.Describe(func(n *yamlpos.Node, _ string) { decodeFile(r, n, new(File)) })
 }
 
 // Find returns the test files at paths. It searches folders recursively.

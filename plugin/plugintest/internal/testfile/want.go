@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
@@ -63,6 +64,18 @@ func (u unit) parse(text string) (float64, error) {
 	}
 }
 
+// form returns the form of a number.
+func (u unit) form() shape.Form {
+	switch u {
+	case seconds:
+		return shape.SignedDuration()
+	case bytesUnit:
+		return shape.Size()
+	default:
+		return shape.Number(nil, nil)
+	}
+}
+
 // Size returns a number of bytes in the form of a test file.
 func Size(n uint64) string {
 	for _, unit := range []struct {
@@ -92,7 +105,11 @@ var reasons = []string{
 
 // readResult reads a result, or error(reason).
 func readResult(r *field.Reader, to *string) field.Read {
-	return func(n *yamlpos.Node, path string) {
+	form := shape.Form{Enum: []string{"success", "warning", "failure", "unknown"}}
+	for _, reason := range reasons {
+		form.Enum = append(form.Enum, "error("+reason+")")
+	}
+	return r.Form(form, func(n *yamlpos.Node, path string) {
 		*to, _ = r.Text(n, path)
 		form := resultForm().FindStringSubmatch(*to)
 		switch {
@@ -101,14 +118,13 @@ func readResult(r *field.Reader, to *string) field.Read {
 		case form[1] != "" && !slices.Contains(reasons, form[1]):
 			r.Errorf(n, path, "unknown reason %.40q; known: %s", form[1], strings.Join(reasons, ", "))
 		}
-	}
+	})
 }
 
 // decodeWant reads the field want. In a replay it adds to the want of the session.
 func decodeWant(r *field.Reader, n *yamlpos.Node, path string, w *Want) {
-	var required []string
 	if w.Result == "" {
-		required = append(required, "result")
+		defer r.Require(n, path, "result")
 	}
 	r.Mapping(n, path, yamlpos.Fields{
 		"result": func(n *yamlpos.Node, path string) {
@@ -139,7 +155,7 @@ func decodeWant(r *field.Reader, n *yamlpos.Node, path string, w *Want) {
 			r.Entries(n, path, func(key, value *yamlpos.Node, at string) { w.KV[key.Value], _ = r.Text(value, at) })
 		},
 		"memory": func(n *yamlpos.Node, path string) { w.Memory = decodeBounds(r, n, path, bytesUnit) },
-	}, required...)
+	})
 }
 
 // decodeBounds reads {min, max, eq}, or the one value.
@@ -148,7 +164,7 @@ func decodeBounds(r *field.Reader, n *yamlpos.Node, path string, u unit) *Bounds
 	value := func(to ...*float64) field.Read {
 		return func(n *yamlpos.Node, path string) {
 			var v float64
-			field.Parsed(r, &v, u.parse)(n, path)
+			r.Form(u.form(), field.Parsed(r, &v, u.parse))(n, path)
 			for _, t := range to {
 				*t = v
 			}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin/plugintest/internal/capture"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
@@ -76,12 +77,15 @@ func (Protocol) Decode(r *field.Reader, n *yamlpos.Node, path string) peer.Peers
 
 func decodeRecord(r *field.Reader, n *yamlpos.Node, path string, to *Record) {
 	var answers *yamlpos.Node
+	readAnswers := func(n *yamlpos.Node, path string) {
+		r.Items(n, path, func(n *yamlpos.Node, path string) { decodeAnswer(r, n, path, to) })
+	}
 	r.Mapping(n, path, yamlpos.Fields{
 		"name":      readDomain(r, &to.Name),
-		"type":      field.Parsed(r, &to.Type, oneOf(recordTypes)),
-		"rcode":     field.Parsed(r, &to.RCode, oneOf(rcodes)),
+		"type":      readOneOf(r, &to.Type, recordTypes),
+		"rcode":     readOneOf(r, &to.RCode, rcodes),
 		"server":    field.Parsed(r, &to.Server, parseServer),
-		"answers":   func(n *yamlpos.Node, _ string) { answers = n },
+		"answers":   r.Later(&answers, readAnswers),
 		"latency":   r.Duration(&to.Latency),
 		"behaviour": peer.DecodeBehaviour(r, &to.Behaviour, append(slices.Clone(peer.Behaviours), Truncate)...),
 	}, "name")
@@ -92,7 +96,7 @@ func decodeRecord(r *field.Reader, n *yamlpos.Node, path string, to *Record) {
 	if to.Behaviour != "" && to.Behaviour != Truncate {
 		r.Errorf(answers, at, "a record has a behaviour or answers, not both")
 	}
-	r.Items(answers, at, func(n *yamlpos.Node, path string) { decodeAnswer(r, n, path, to) })
+	readAnswers(answers, at)
 }
 
 const defaultTTL = 60
@@ -101,10 +105,10 @@ const defaultTTL = 60
 func decodeAnswer(r *field.Reader, n *yamlpos.Node, path string, to *Record) {
 	name, t, ttl, data := to.Name, to.Type, defaultTTL, ""
 	if n.Kind == yamlpos.Scalar {
-		data = n.Value
+		data, _ = r.Text(n, path)
 	} else {
 		r.Mapping(n, path, yamlpos.Fields{
-			"name": readDomain(r, &name), "type": field.Parsed(r, &t, oneOf(recordTypes)), "ttl": r.Int(&ttl, 0, math.MaxInt32), "data": r.String(&data),
+			"name": readDomain(r, &name), "type": readOneOf(r, &t, recordTypes), "ttl": r.Int(&ttl, 0, math.MaxInt32), "data": r.String(&data),
 		}, "data")
 	}
 	body, err := resource(t, data)
@@ -135,15 +139,16 @@ func parseServer(text string) (string, error) {
 	return text, nil
 }
 
-// oneOf reads one of the names.
-func oneOf[T any](known map[string]T) func(string) (T, error) {
-	return func(text string) (T, error) {
+// readOneOf reads one of the names.
+func readOneOf[T any](r *field.Reader, to *T, known map[string]T) field.Read {
+	names := slices.Sorted(maps.Keys(known))
+	return r.Form(shape.Form{Enum: names}, field.Parsed(r, to, func(text string) (T, error) {
 		value, ok := known[text]
 		if !ok {
-			return value, fmt.Errorf("unknown value %.80q; known: %s", text, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return value, fmt.Errorf("unknown value %.80q; known: %s", text, strings.Join(names, ", "))
 		}
 		return value, nil
-	}
+	}))
 }
 
 // Record implements [peer.Protocol]. It takes connections with one question.

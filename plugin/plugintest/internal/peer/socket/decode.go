@@ -224,7 +224,8 @@ func (d *stepDecoder) add(n *yamlpos.Node, path, name string, t expr.Type) {
 }
 
 func (d *stepDecoder) recv(n *yamlpos.Node, path string, to *Recv) {
-	if n.Kind == yamlpos.Scalar && n.Value == "any" {
+	if n.Kind == yamlpos.Scalar {
+		d.Constant("any")(n, path)
 		to.Any = true
 		return
 	}
