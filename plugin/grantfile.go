@@ -100,7 +100,7 @@ func overlappingFiles(a, b []string) bool {
 }
 
 // overlappingSegments reports whether both patterns may match the same name. For two patterns with a * it
-// compares what is before the first one and after the last one.
+// compares the texts before the first * and after the last.
 func overlappingSegments(a, b string) bool {
 	switch {
 	case !strings.Contains(a, "*"):

@@ -180,6 +180,8 @@ type monitCheck struct {
 	kind    string
 	name    string
 	place   string // address, path or interface
+	by      string // of a process: the field of the plugin host for place
+	exists  bool   // a test implies that the process or file exists
 	at      position
 	timeout time.Duration // of a program
 	every   int           // cycles
@@ -203,6 +205,7 @@ func (m *monit) check(s *statement) {
 	for !r.ended() {
 		c.part(r)
 	}
+	c.existence()
 	if len(c.groups) == 0 {
 		m.p.noEqual(at, "the check %.60s is not imported: see docs/migration/monit.md", c.name)
 	}
@@ -225,8 +228,11 @@ func (m *monit) check(s *statement) {
 
 // head reads the place of a check.
 func (c *monitCheck) head(r *monitReader) {
+	c.by = "cmdline"
 	switch {
-	case r.take("address", "path", "interface", "matching", "match", "pidfile"):
+	case r.take("pidfile"):
+		c.place, c.by = r.next().text, "pidfile"
+	case r.take("address", "path", "interface", "matching", "match"):
 		c.place = r.next().text
 	case c.kind == "system":
 	default:

@@ -93,6 +93,7 @@ func (c *monitCheck) other(at position, words []string, failures int) {
 		c.program(at, failures)
 	case c.kind == "network" && text == "link down":
 		c.link(at, failures)
+	case c.host(at, words, failures):
 	default:
 		c.p.noEqual(at, "%s: %.60s: see docs/migration/monit.md", c.kind, text)
 	}

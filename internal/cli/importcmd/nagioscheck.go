@@ -206,7 +206,7 @@ func (n *nagios) plugin(parts []string, template string, words []string, h *nagi
 	name := n.written[key]
 	if name == "" {
 		name = n.p.uniqueIn(parts[0], "check", func(name string) bool {
-			return n.p.manifests[name] != nil || slices.Contains([]string{"dns", "expect", "httpcheck", "icmp", "exec", "grpc", "http", "tcp"}, name)
+			return n.p.manifests[name] != nil || slices.Contains([]string{"dns", "expect", "host", "httpcheck", "icmp", "exec", "grpc", "http", "tcp"}, name)
 		})
 		n.written[key] = name
 		n.p.manifests[name] = manifest(name, append([]string{filepath.Base(words[0])}, args...))

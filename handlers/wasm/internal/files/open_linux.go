@@ -22,9 +22,10 @@ func openNode(path string, allowed func(string) error) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := nodeOf(fd, path, allowed)
+	handle := os.NewFile(uintptr(fd), path)
+	n, err := nodeOf(handle, fd, path, allowed)
 	if err != nil {
-		unix.Close(fd)
+		handle.Close()
 	}
 	return n, err
 }
@@ -40,7 +41,7 @@ func openPath(path string) (fd int, err error) {
 }
 
 // nodeOf checks where an opened path is.
-func nodeOf(fd int, path string, allowed func(string) error) (*node, error) {
+func nodeOf(handle *os.File, fd int, path string, allowed func(string) error) (*node, error) {
 	link := fmt.Sprintf("/proc/self/fd/%d", fd)
 	at, err := os.Readlink(link)
 	if err != nil {
@@ -58,7 +59,6 @@ func nodeOf(fd int, path string, allowed func(string) error) (*node, error) {
 			return nil, &LinkError{path, at, err}
 		}
 	}
-	handle := os.NewFile(uintptr(fd), path)
 	info, err := handle.Stat()
 	if err != nil {
 		return nil, err

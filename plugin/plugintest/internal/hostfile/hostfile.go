@@ -173,7 +173,7 @@ func (all Files) find(name string) *File {
 	return nil
 }
 
-// filesystem returns the file system of a path: that of the nearest folder with one.
+// filesystem returns the file system of a path, by the nearest folder with one.
 func (all Files) filesystem(name string) abi.FilesystemInfo {
 	for {
 		if f := all[name]; f != nil && f.Filesystem != nil {
