@@ -202,9 +202,7 @@ func (r *reader) probed(path []string, value any) any {
 		}
 	}
 	if document, ok := value.(map[string]any); ok {
-		for name, v := range r.head {
-			document[name] = v
-		}
+		maps.Copy(document, r.head)
 	}
 	return value
 }

@@ -29,6 +29,7 @@ fn offset(zone: &str) -> Option<i64> {
     }
     let sign = if zone.starts_with('-') { -1 } else { 1 };
     let (hours, minutes) = zone.strip_prefix(['+', '-'].as_slice())?.split_once(':')?;
-    let (hours, minutes): (u8, u8) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let two = |text: &str| if text.len() == 2 { text.parse::<u8>().ok().filter(|_| !text.starts_with('+')) } else { None };
+    let (hours, minutes) = (two(hours).filter(|h| *h < 24)?, two(minutes).filter(|m| *m < 60)?);
     Some(sign * (i64::from(hours) * 3600 + i64::from(minutes) * 60))
 }

@@ -58,7 +58,7 @@ fn talk(peer: &mut Peer) -> Result<String> {
         log_in(peer, &offer)?;
         peer.findings.metric("login_seconds", "s", start.elapsed().as_secs_f64());
     }
-    let _ = ask(peer, "QUIT", "QUIT"); // servers may close the connection at once
+    let _ = peer.send(b"QUIT\r\n"); // the reply does not matter, and may never come
     Ok(format!("{} {}", greeting.code, greeting.lines[0]))
 }
 
