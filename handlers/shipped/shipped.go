@@ -67,10 +67,10 @@ var (
 	smtp string
 	//go:embed snmp/snmp.wasm
 	snmp string
-	//go:embed stun/stun.wasm
-	stun string
 	//go:embed ssh/ssh.wasm
 	ssh string
+	//go:embed stun/stun.wasm
+	stun string
 	//go:embed websocket/websocket.wasm
 	websocket string
 )
@@ -101,17 +101,14 @@ func modules() []module {
 		{"mysql", mysql},
 		{"nats", nats},
 		{"ntp", ntp},
+		{"pop3", pop3},
 		{"postgres", postgres},
 		{"redis", redis},
 		{"s3", s3},
 		{"smtp", smtp},
 		{"snmp", snmp},
-		{"stun", stun},
-		{"pop3", pop3},
-		{"postgres", postgres},
-		{"redis", redis},
-		{"smtp", smtp},
 		{"ssh", ssh},
+		{"stun", stun},
 		{"websocket", websocket},
 	}
 }

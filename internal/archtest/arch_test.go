@@ -122,7 +122,7 @@ var packages = map[string]struct {
 	},
 	"plugin/plugintest/internal/clock":    {ours: []string{"handlers/wasm"}},
 	"plugin/plugintest/internal/field":    {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
-	"plugin/plugintest/internal/hostfile": {ours: []string{"handlers/wasm", "internal/abi", "internal/yamlpos", "plugin", "plugin/plugintest/internal/field"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/plugintest/internal/hostfile": {ours: []string{"handlers/wasm", "internal/abi", "internal/shape", "internal/yamlpos", "plugin", "plugin/plugintest/internal/field"}, others: []string{"go.yaml.in/yaml"}},
 	"plugin/plugintest/internal/expr":     {ours: []string{"internal/yamlpos"}},
 	"plugin/plugintest/internal/cert":     {ours: []string{"internal/shape", "internal/yamlpos", "plugin/plugintest/internal/field"}},
 	"plugin/plugintest/internal/capture":  {ours: []string{"probe", "internal/certificates", "plugin/plugintest/internal/cert"}},

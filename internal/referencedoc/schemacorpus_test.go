@@ -125,18 +125,19 @@ var byShape = regexp.MustCompile(`unknown field|the field is required|must be (a
 
 // laxer are the errors among them that no schema finds, with the reason.
 var laxer = map[string]string{
-	`must be a duration such as 30d`:                                    "durations with days have no pattern",
-	`(mode|protocol): Unsupported value`:                                "only one release of Kubernetes has the field",
-	`command(\.args)?\[0\]: must be a string, not a list`:               "only the first of a list is a text",
-	`\.want: the field is required`:                                     "the session of replay may have it",
-	`\.result: the field is required`:                                   "the session of replay may have it",
-	`(url|urlFile|room|[a-zA-Z]+File|chatID): the field is required`:    "the format of a webhook decides",
-	`source: the field is required`:                                     "only a shadow needs it",
-	`\.(min|max|eq).*: must be a number|metrics.*: must be a number`:    "a number may be written as a text",
-	`port: Invalid value: ("[^"]*"): must be a number`:                  "only targets need a number",
-	`examples\[\d+\]`:                                                   "the schema of the manifest checks its examples",
-	`config\.schema`:                                                    "the schema of a manifest is any value here",
-	`(idle|start|fuel|limits|budgets).*: must be (an integer|a number)`: "a count may be written as a text",
+	`must be a duration such as 30d`:                                       "durations with days have no pattern",
+	`(mode|protocol): Unsupported value`:                                   "only one release of Kubernetes has the field",
+	`command(\.args)?\[0\]: must be a string, not a list`:                  "only the first of a list is a text",
+	`\.want: the field is required`:                                        "the session of replay may have it",
+	`\.result: the field is required`:                                      "the session of replay may have it",
+	`(url|urlFile|room|[a-zA-Z]+File|chatID): the field is required`:       "the format of a webhook decides",
+	`source: the field is required`:                                        "only a shadow needs it",
+	`\.(min|max|eq).*: must be a number|metrics.*: must be a number`:       "a number may be written as a text",
+	`port: Invalid value: ("[^"]*"): must be a number`:                     "only targets need a number",
+	`examples\[\d+\]`:                                                      "the schema of the manifest checks its examples",
+	`\.let\..*must be an integer`:                                          "an expression has no pattern",
+	`config\.schema`:                                                       "the schema of a manifest is any value here",
+	`(idle|start|fuel|limits|budgets|seed).*must be (an integer|a number)`: "a count may be written as a text",
 }
 
 // TestSchemasAgreeWithReaders replaces each value of valid documents by others, and adds unknown fields. What a reader

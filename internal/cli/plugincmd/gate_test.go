@@ -12,6 +12,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/internal/cli/clitest"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/registrytest"
 	"github.com/daeace23/prober/plugin"
@@ -215,7 +216,7 @@ func problems(err error) (texts []string) {
 		err = e.Err
 	}
 	for _, e := range joined.Errors(err) {
-		texts = append(texts, e.Error())
+		texts = append(texts, explain.OneLine(e.Error()))
 	}
 	return texts
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/shape"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
@@ -46,13 +47,14 @@ const maxFiles = 65_536
 func Decode(r *field.Reader, n *yamlpos.Node, at string) Files {
 	all := make(Files)
 	r.Entries(n, at, func(key, value *yamlpos.Node, at string) {
+		f := decodeFile(r, value, at)
 		switch err := plugin.CheckFilePath(key.Value); {
 		case err != nil:
 			r.Error(key, at, err)
 		case len(all) >= maxFiles:
 			r.Errorf(key, at, "more than %d files", maxFiles)
 		default:
-			all[key.Value] = decodeFile(r, value, at)
+			all[key.Value] = f
 		}
 	})
 	return all
@@ -100,13 +102,13 @@ func decodeFilesystem(r *field.Reader, n *yamlpos.Node, at string) *abi.Filesyst
 
 // count reads a size or a number, such as 10Mi.
 func count(r *field.Reader, to *int64) field.Read {
-	return field.Parsed(r, to, func(text string) (int64, error) {
+	return r.Form(shape.Size(), field.Parsed(r, to, func(text string) (int64, error) {
 		n, err := plugin.ParseSize(text)
 		if err == nil && n > 1<<62 {
 			err = fmt.Errorf("%.40q is too large", text)
 		}
 		return int64(n), err
-	})
+	}))
 }
 
 // parseMode parses permissions such as "0640".
