@@ -170,7 +170,7 @@ type (
 	FileEntry      = files.Entry
 )
 
-// Errors of [Config.Files] that guests can tell from others, as those of package io/fs.
+// Guests can tell these errors of [Config.Files] from others, as they can errors of package io/fs.
 var (
 	ErrFileType    = files.ErrType    // neither a regular file nor a folder, or the other one
 	ErrFileEntries = files.ErrEntries // more entries than the request allows

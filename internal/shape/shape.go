@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Shape has what is accepted of each kind of values. The zero value accepts nothing.
+// Shape describes the accepted values of each kind. The zero value accepts nothing.
 type Shape struct {
 	Doc    string  // for people; "" for none
 	Any    bool    // every value; the fields below are not used
@@ -37,7 +37,7 @@ type Scalar struct{ Form }
 
 // Form describes or restricts a scalar.
 type Form struct {
-	Types     []string // names in JSON Schema: string, integer, number, boolean; nil: those of the reader
+	Types     []string // names in JSON Schema: string, integer, number, boolean; nil: the types of the reader
 	Enum      []string // the accepted texts; nil: others too
 	Pattern   string   // regular expression of the strings; "" for none
 	NotEmpty  bool

@@ -17,11 +17,13 @@ type frame struct {
 	recorded bool // of the present kind
 }
 
-// Describe returns what read, a reader of d, accepts. It calls read with an empty value of each kind. The readers of
-// d that read calls record what they accept, and return as after an error. Closures need no code for that, with three
-// rules: a value that is read before or after the other fields needs [Decoder.Earlier] or [Decoder.Later]; what is required must not depend on
-// other fields, see [Decoder.Require]; and a check of a text by other means than a reader is not described, unless
-// [Decoder.Form] adds it. A kind of values that causes no error is accepted.
+// Describe returns the values that read, a reader of d, accepts. It calls read with an empty value of each kind. The
+// readers of d then record their types, fields and forms, and return as after an error. A kind of values that causes no
+// error is accepted. Closures of readers need no code for that, with three rules:
+//
+//   - A value that is read before or after the other fields needs [Decoder.Earlier] or [Decoder.Later].
+//   - A field must not be required because of another field; see [Decoder.Require].
+//   - A check of a text outside of a reader is not described, unless [Decoder.Form] adds it.
 //
 // A decoder that has described a reader must not be used for anything else.
 func (d *Decoder) Describe(read Reader) *shape.Shape {
