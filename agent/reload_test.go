@@ -210,7 +210,7 @@ func TestAddedPluginIsLoadedForWaitingManifests(t *testing.T) {
 	r, events, folder := withPlugins(t)
 	path := r.manifest
 	put(t, path, []byte(strings.Replace(demoPod, "name: demo", "name: new", 1)))
-	_, next := r.lines.await(t, 0, "manifests cannot be used", `unknown handler \"new\"; known: demo, `)
+	_, next := r.lines.await(t, 0, "manifests cannot be used", `unknown handler \"new\"; known: `, " demo, ")
 	put(t, filepath.Join(folder, "new.wasm"), guestSpec{text: "new"}.plugin("new", "1.0.0"))
 	if p := awaitOutput(t, events, "new"); p.Handler != "new" {
 		t.Errorf("got %+v", p)
