@@ -19,7 +19,7 @@ func TestPluginAuthorsPages(t *testing.T) {
 		commands += doctest.Run(t, doctest.Page{
 			File: file,
 			Dir:  dir,
-			Env:  append(os.Environ(), "GOWORK=off", "GOPROXY=off", "PROBER_TIMEOUT=1m"),
+			Env:  append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOSUMDB=off", "PROBER_TIMEOUT=1m"),
 			Has:  func(string) bool { return false },
 		})
 	}

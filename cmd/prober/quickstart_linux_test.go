@@ -24,7 +24,7 @@ func TestQuickstartPage(t *testing.T) {
 func TestFirstProbePage(t *testing.T) {
 	t.Parallel()
 	page := readerPage(t, "../../docs/embed/first-probe.md")
-	page.Env = append(page.Env, "GOWORK=off", "GOPROXY=off")
+	page.Env = append(page.Env, "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")
 	doctest.Run(t, page)
 	main, ok := doctest.Files(t, page.File)["rotation/main.go"]
 	if lines := strings.Count(main, "\n"); !ok || lines > 60 {

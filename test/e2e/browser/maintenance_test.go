@@ -30,7 +30,7 @@ func TestWindowOfReceiverIsShown(t *testing.T) {
 		"prober.yaml": "apiVersion: prober.dev/v1\nkind: AgentConfig\nnotify: {receivers: [{name: pager, exec: {command: [/bin/true]}}]}\n",
 	}), "-f", "pod.yaml", "--config", "prober.yaml")
 	a.prober("maintenance", "start", "--receiver", "pager", "--for", "2h", "--name", "site", "--reason", "on site")
-	const text = `/^No notifications to pager about 2 probes: maintenance until [0-9:]+[^:]*: on site$/`
+	const text = `/^No notifications to pager about 2 probes: maintenance until [0-9: -]+: on site$/`
 	for _, view := range []string{"", "#/wall"} {
 		b := open(t, a.url(view), desktop)
 		b.wait(`[...document.querySelectorAll("p.calm")].some((p) => p.checkVisibility() && ` + text + `.test(p.innerText)) && document.querySelector(".tile[data-state=success] strong").innerText === "2"`)
