@@ -87,7 +87,7 @@ func TestPluginVetKnowsSdkhttp(t *testing.T) {
 
 // contractBreakers are modules that no host can load, each for several reasons.
 var contractBreakers = map[string][]string{
-	"\x00asm\x01\x00\x00\x00": {`the module exports no "memory"`, `the module exports no function "probe"`},
+	"\x00asm\x01\x00\x00\x00": {`the module exports no "memory"`, `the module exports no function "probe": export it, or build a program, which exports "_start"`},
 	// (i32) -> i32 as probe, validate_config and _initialize, over a memory.
 	"\x00asm\x01\x00\x00\x00" + "\x01\x06\x01\x60\x01\x7f\x01\x7f" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x01" +
 		"\x07\x32\x04\x06memory\x02\x00\x05probe\x00\x00\x0fvalidate_config\x00\x00\x0b_initialize\x00\x00" + "\x0a\x06\x01\x04\x00\x41\x00\x0b": {
@@ -101,7 +101,7 @@ var contractBreakers = map[string][]string{
 		"\x04\x04\x01\x70\x00\x00" + "\x05\x03\x01\x00\x01" + "\x07\x12\x02\x06memory\x02\x00\x05probe\x01\x00": {
 		"unknown import prober_v1.frobs: this prober does not have it",
 		"import prober_v1.message has another signature than version 1 of the contract: got () -> (), want (i32, i32) -> ()",
-		`the module exports no function "probe"`,
+		`the module exports no function "probe": export it, or build a program, which exports "_start"`,
 	},
 }
 
