@@ -143,7 +143,7 @@ test-race: ## the tests of concurrent code with the race detector (needs gcc)
 	@set -e; packages=$$(GO='$(GO)' UNRACED='$(UNRACED)' test/raced); \
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=$(RACE_SLEEP_MS) $(GOTEST) -race -timeout $(TIMEOUT) -skip '$(UNRACED_TESTS)' -exec 'env CGO_ENABLED=$(CGO_ENABLED)' $$packages
 
-# CI runs test-race and this, and make verify runs test: a test that has passed under the detector passes without.
+# CI runs test-race and this, since a test that has passed under the detector passes without.
 .PHONY: test-unraced
 test-unraced: ## the tests of test that test-race leaves out
 	@set -e; packages=$$(GO='$(GO)' UNRACED='$(UNRACED)' test/raced -v); \

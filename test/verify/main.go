@@ -37,7 +37,6 @@ var steps = []step{
 	{"arch", "the library builds for 32 bits, riscv64 and s390x", []string{"check-arch"}},
 	{"test-arch", "the library's tests pass on 386, arm, arm64 and s390x", []string{"test-arch"}},
 	{"min", "the library's tests pass with the versions that go.mod names", []string{"check-min"}},
-	{"test", "all tests pass without the race detector", []string{"test"}},
 	{"race", "no test of any package has a data race", []string{"test-race", "UNRACED=none", "UNRACED_TESTS=^$$", "RACE_SLEEP_MS=1000"}},
 	{"shipped", "the modules of the shipped plugins are built again with the same bytes", []string{"check-shipped"}},
 	{"oracle", "10,000 random scenarios, and 3,000 for each other release, decide as the kubelet does", []string{"test-oracle", "ORACLECOUNT=10000", "RELEASECOUNT=3000", "ORACLESEED=0"}},
