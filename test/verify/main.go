@@ -38,7 +38,6 @@ var steps = []step{
 	{"test-arch", "the library's tests pass on 386, arm, arm64 and s390x", []string{"test-arch"}},
 	{"min", "the library's tests pass with the versions that go.mod names", []string{"check-min"}},
 	{"race", "no test of any package has a data race", []string{"test-race", "UNRACED=none", "UNRACED_TESTS=^$$", "RACE_SLEEP_MS=1000"}},
-	{"shipped", "the modules of the shipped plugins are built again with the same bytes", []string{"check-shipped"}},
 	{"oracle", "10,000 random scenarios, and 3,000 for each other release, decide as the kubelet does", []string{"test-oracle", "ORACLECOUNT=10000", "RELEASECOUNT=3000", "ORACLESEED=0"}},
 	{"mutants", "the oracle catches faults that are built into the core", []string{"test-mutants"}},
 	{"fuzz", "every fuzz target for 2 minutes finds nothing", []string{"fuzz", "FUZZTIME=2m"}},
