@@ -82,7 +82,7 @@ plugins-all: plugins $(C_PLUGINS:%=bin/plugins/%.wasm) $(RUST_PLUGINS:%=bin/plug
 
 $(C_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/main.c examples/plugins/%/plugin.yaml sdk/c/prober.h
 	@mkdir -p bin/plugins
-	$(CLANG) --target=wasm32 -nostdlib -O2 -Wall -Wextra -Werror -Wl,--no-entry -Isdk/c -o $@ $<
+	$(CLANG) --target=wasm32 -nostdlib -Xclang -O2 -Wall -Wextra -Werror -Wl,--no-entry -Isdk/c -o $@ $<
 	$(GO) run ./cmd/prober plugin embed $@ examples/plugins/$*/plugin.yaml >/dev/null
 
 bin/rust/libprober.rlib: $(wildcard sdk/rust/src/*.rs)

@@ -38,7 +38,7 @@ requests:
 // everything has the guests that use every function of an SDK, and the commands that build them. $SDK is the
 // folder of the SDK, $SOURCE and $OUT are files.
 var everything = []struct{ language, ext, build string }{
-	{"C", ".c", `clang --target=wasm32 -nostdlib -O2 -Wall -Wextra -Werror -Wl,--no-entry -I$SDK/c -o $OUT $SOURCE`},
+	{"C", ".c", `clang --target=wasm32 -nostdlib -Xclang -O2 -Wall -Wextra -Werror -Wl,--no-entry -I$SDK/c -o $OUT $SOURCE`},
 	{"Rust", ".rs", `rustc="/usr/bin/rustc --edition 2021 --target wasm32-wasi -O -D warnings"
 		$rustc --crate-type rlib --crate-name prober -o libprober.rlib $SDK/rust/src/lib.rs &&
 		$rustc --crate-type cdylib --extern prober=libprober.rlib -C strip=debuginfo -o $OUT $SOURCE`},
