@@ -49,18 +49,24 @@ func starts(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 
 // signalAll sends a signal to a process and its descendants. Some servers make process groups.
 func signalAll(pid int, signal syscall.Signal) {
-	var children string // before the signal, which may give them another parent
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // from when it is stopped, it makes no children
+	for range 1000 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") T ") || strings.Contains(string(stat), ") Z ") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, path := range paths {
 		text, _ := os.ReadFile(path)
-		children += string(text) + " "
-	}
-	_ = syscall.Kill(pid, signal)
-	for _, child := range strings.Fields(children) {
-		if id, err := strconv.Atoi(child); err == nil {
-			signalAll(id, signal)
+		for child := range strings.FieldsSeq(string(text)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				signalAll(id, signal)
+			}
 		}
 	}
+	_ = syscall.Kill(pid, signal)
 }
 
 // server is a running server.
