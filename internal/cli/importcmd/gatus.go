@@ -229,17 +229,21 @@ func (c *gatusCheck) target(client *object) bool {
 	case "ssh":
 		host, port := splitHostPort(rest, 22)
 		c.noOptions(client)
-		c.o.none("the probe reads the banner of the server: it does not log in", "ssh", "body")
+		c.o.none("the probe does not log in", "ssh", "body")
 		c.latency()
-		c.set(plugin("expect", sshBanner().and(c.config)), hostPort(host, port))
+		c.set(plugin("ssh", c.config), hostPort(host, port))
 		c.done("[CONNECTED]", "[STATUS]")
-	case "grpc", "grpcs":
+	case "grpc":
 		c.noOptions(client)
 		c.set(fields{{"grpc", fields{}}}, rest)
-		if scheme == "grpcs" {
-			c.p.noEqual(c.o.at("url"), "the endpoint is not imported: the gRPC probe has no TLS that verifies: use the plugin grpc-health")
-			return false
-		}
+		c.done("[CONNECTED]", "[STATUS]")
+	case "grpcs":
+		s := &service{plugin: "grpc-health", tls: true, isInsecure: client.boolean("insecure", false)}
+		c.noOptions(client)
+		c.latency()
+		s.config = c.config
+		host, port := splitHostPort(rest, 443)
+		c.set(c.p.service(s), hostPort(host, port))
 		c.done("[CONNECTED]", "[STATUS]")
 	default:
 		c.p.noEqual(c.o.at("url"), "the endpoint is not imported: there is no probe for %.20q: use a plugin", scheme)
@@ -272,12 +276,13 @@ func (c *gatusCheck) noOptions(client *object) {
 // connection is a check of a TCP or TLS server.
 func (c *gatusCheck) connection(scheme, address string, client *object) bool {
 	host, port := splitHostPort(address, map[string]int{"tls": 443, "starttls": 25}[scheme])
+	if scheme == "starttls" {
+		c.starttls(hostPort(host, port), client)
+		return true
+	}
 	var config fields
-	switch scheme {
-	case "tls":
+	if scheme == "tls" {
 		config = config.set("tls", true)
-	case "starttls":
-		config = config.set("queryResponse", starttls())
 	}
 	if client.boolean("insecure", false) && scheme != "tcp" {
 		config = config.set("tlsConfig", fields{{"insecureSkipVerify", true}})
@@ -287,7 +292,7 @@ func (c *gatusCheck) connection(scheme, address string, client *object) bool {
 	c.certificate()
 	config = append(config, c.config...)
 	body := c.placeholders(c.o.at("body"), c.expand(c.o.at("body"), c.o.text("body")))
-	if steps := c.bodySteps(body); len(steps) > 0 && scheme != "starttls" {
+	if steps := c.bodySteps(body); len(steps) > 0 {
 		config = config.set("queryResponse", steps)
 	}
 	if len(config) == 0 {
@@ -522,4 +527,16 @@ func (c *gatusCheck) status() {
 		return
 	}
 	c.config = c.config.with("validStatusCodes", c.p.codes(c.o.at("conditions"), rules...))
+}
+
+// starttls is a check of a mail server and its certificate.
+func (c *gatusCheck) starttls(target string, client *object) {
+	s := &service{plugin: "smtp", startTLS: true, isInsecure: client.boolean("insecure", false)}
+	c.noOptions(client)
+	c.latency()
+	c.certificate()
+	s.config = c.config
+	c.o.none("the probe sends no text of its own", "body")
+	c.set(c.p.service(s), target)
+	c.done("[CONNECTED]")
 }

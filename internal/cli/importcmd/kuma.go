@@ -224,6 +224,14 @@ func (m *kumaMonitor) probe() bool {
 		return m.database(map[string]int{"postgres": 5432, "mysql": 3306, "mongodb": 27017, "redis": 6379}[m.kind])
 	case "mqtt":
 		m.mqtt(host)
+	case "smtp":
+		m.smtp(host)
+	case "kafka-producer":
+		return m.kafka()
+	case "rabbitmq":
+		return m.rabbitMQ()
+	case "snmp":
+		return m.snmp(host)
 	case "grpc-keyword":
 		m.p.noEqual(o.at("type"), "the monitor %s is not imported: the gRPC probe asks the health service, and no other", m.name)
 		return false

@@ -16,17 +16,20 @@ func (m *kumaMonitor) database(port int) bool {
 		m.p.noEqual(o.at("databaseConnectionString"), "the monitor %s is not imported: it has no URL", m.name)
 		return false
 	}
-	host, number := splitHostPort(u.Host, port)
-	action := tcp()
+	first, others, _ := strings.Cut(u.Host, ",")
+	if others != "" {
+		m.p.differs(o.at("databaseConnectionString"), "the first server is asked")
+	}
+	host, number := splitHostPort(first, port)
+	var action fields
 	switch m.kind {
 	case "redis":
 		o.none("the probe sends PING", "databaseQuery")
 		action = plugin("redis", m.redis(u))
-	case "postgres", "mysql":
-		action = plugin(m.kind, m.sql(u))
+	case "mongodb":
+		action = m.mongoDB(u)
 	default:
-		o.none("the probe connects only", "databaseQuery")
-		m.p.noEqual(o.at("type"), "the probe of %s connects only: there is no plugin for %s", m.name, m.kind)
+		action = plugin(m.kind, m.sql(u))
 	}
 	m.set(action, hostPort(host, number))
 	return true

@@ -126,9 +126,7 @@ func (m *kumaMonitor) keyword(h *httpCheck) {
 			m.p.noEqual(o.at("jsonPathOperator"), "a value cannot be compared by %.10q", op)
 			return
 		}
-		if op == "<" || op == ">" {
-			m.p.differs(o.at("jsonPathOperator"), "the limit %s is allowed too", value)
-		}
+		m.strict(op, value)
 		h.config = h.config.set("jsonPath", []fields{rule})
 	}
 }

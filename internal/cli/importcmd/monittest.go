@@ -275,7 +275,7 @@ func (c *monitCheck) server(x *connection) {
 			config = config.set("count", 3)
 		}
 		c.add(x.at, "ping", x.spec(plugin("icmp", config)), x.host)
-	case x.kind == "udp":
+	case x.kind == "udp" && x.protocol != "ntp3":
 		c.p.noEqual(x.at, "the test is not imported: there is no probe for UDP: use a plugin")
 	case x.socket != "":
 		c.p.noEqual(x.at, "the test is not imported: target.unix of the plugin expect is a unix socket")
@@ -302,19 +302,15 @@ func (c *monitCheck) port(x *connection) {
 	case x.kind == "tcpssl":
 		x.tls = true
 	}
+	if name := monitPlugin(x.protocol); name != "" {
+		c.service(x, name)
+		return
+	}
 	steps := x.steps
 	switch x.protocol {
 	case "", "default", "generic":
-	case "ssh":
-		steps = append([]fields{{{"expect", "^SSH-[12]\\."}}}, steps...)
-	case "smtp", "ftp", "lmtp":
+	case "ftp", "lmtp":
 		steps = append([]fields{{{"expect", "^220[ -]"}}}, steps...)
-	case "imap":
-		steps = append([]fields{{{"expect", `^\* OK`}}}, steps...)
-	case "pop":
-		steps = append([]fields{{{"expect", `^\+OK`}}}, steps...)
-	case "redis":
-		steps = append([]fields{{{"send", "PING"}}, {{"expect", `^\+PONG`}}}, steps...)
 	default:
 		c.p.noEqual(x.at, "the probe connects only: %.20s needs a plugin or a Nagios check", x.protocol)
 	}

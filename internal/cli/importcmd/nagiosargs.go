@@ -174,25 +174,18 @@ func (c *nagiosArguments) tcp() {
 }
 
 func (c *nagiosArguments) ssh() {
-	c.set(plugin("expect", append(c.config, sshBanner()...)), hostPort(c.target, c.portOr(22)))
+	c.set(c.p.service(&service{plugin: "ssh", at: c.at, config: c.config}), hostPort(c.target, c.portOr(22)))
 }
 
 func (c *nagiosArguments) smtp() {
-	steps := []fields{{{"expect", "^220 "}}}
-	if c.has("S") {
-		steps = starttls()
-	}
-	c.config = c.config.set("queryResponse", steps)
 	if c.has("D") {
 		c.certificate(c.flags["D"])
 		if !c.has("S") {
 			c.bad = true
 		}
 	}
-	if c.has("S") {
-		c.config = c.config.set("tlsConfig", fields{{"insecureSkipVerify", true}})
-	}
-	c.set(plugin("expect", c.config), hostPort(c.target, c.portOr(25)))
+	s := &service{plugin: "smtp", at: c.at, startTLS: c.has("S"), isInsecure: true, config: c.config}
+	c.set(c.p.service(s), hostPort(c.target, c.portOr(25)))
 }
 
 // certificate sets the limits of the age of certificates in days, such as 30,7.

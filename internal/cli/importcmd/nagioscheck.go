@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/daeace23/prober/handlers/shipped"
 )
 
 // check sets the probe and the target of a group by a check_command.
@@ -206,7 +208,7 @@ func (n *nagios) plugin(parts []string, template string, words []string, h *nagi
 	name := n.written[key]
 	if name == "" {
 		name = n.p.uniqueIn(parts[0], "check", func(name string) bool {
-			return n.p.manifests[name] != nil || slices.Contains([]string{"dns", "expect", "host", "httpcheck", "icmp", "exec", "grpc", "http", "tcp"}, name)
+			return n.p.manifests[name] != nil || slices.Contains([]string{"exec", "grpc", "http", "tcp"}, name) || slices.Contains(shipped.Names(), name)
 		})
 		n.written[key] = name
 		n.p.manifests[name] = manifest(name, append([]string{filepath.Base(words[0])}, args...))

@@ -68,19 +68,6 @@ func (p *plan) pattern(at position, text string) (string, bool) {
 	return text, true
 }
 
-// starttls returns the steps of expect that start TLS with a mail server.
-func starttls() []fields {
-	return []fields{
-		{{"expect", "^220 "}}, {{"send", "EHLO prober"}}, {{"expect", "^250[ -]STARTTLS"}}, {{"send", "STARTTLS"}},
-		{{"expect", "^220 "}, {"starttls", true}},
-	}
-}
-
-// sshBanner returns the config of expect for a server of SSH.
-func sshBanner() fields {
-	return fields{{"queryResponse", []fields{{{"expect", "^SSH-[12]\\."}}}}}
-}
-
 // dnsCheck is a question to a name server, for the plugin dns.
 type dnsCheck struct {
 	name, class, kind string

@@ -36,6 +36,9 @@ var loginCommand = sync.OnceValue(func() *regexp.Regexp {
 // isSecretName reports whether the value of a header or a parameter with that name is a secret.
 func isSecretName(name string) bool {
 	name = unescaped(name)
+	if strings.EqualFold(name, "authSource") { // the database of the users of MongoDB
+		return false
+	}
 	if secretName().MatchString(name) {
 		return true
 	}
