@@ -111,13 +111,9 @@ func (m *kumaMonitor) smtp(host string) {
 // kafka sets the probe of a broker, which produces no message.
 func (m *kumaMonitor) kafka() bool {
 	o := m.o
-	brokers := m.list("kafkaProducerBrokers")
-	if len(brokers) == 0 {
-		m.p.noEqual(o.at("kafkaProducerBrokers"), "the monitor %s is not imported: it has no broker", m.name)
+	broker := m.first("kafkaProducerBrokers", "broker")
+	if broker == "" {
 		return false
-	}
-	if len(brokers) > 1 {
-		m.p.differs(o.at("kafkaProducerBrokers"), "the first broker is asked")
 	}
 	m.p.differs(o.at("type"), "the probe asks for the topic and the leaders of its partitions, and produces no message")
 	o.ignore("the probe produces no message", "kafkaProducerMessage", "kafkaProducerAllowAutoTopicCreation")
@@ -134,7 +130,7 @@ func (m *kumaMonitor) kafka() bool {
 	if topic := o.text("kafkaProducerTopic"); topic != "" {
 		s.config = s.config.set("topics", []string{topic})
 	}
-	host, port := splitHostPort(brokers[0], 9092)
+	host, port := splitHostPort(broker, 9092)
 	m.set(m.p.service(s), hostPort(host, port))
 	return true
 }
@@ -152,19 +148,28 @@ func (m *kumaMonitor) list(name string) (all []string) {
 	return all
 }
 
+// first returns the first string of a list; "", and reported, if there is none.
+func (m *kumaMonitor) first(name, what string) string {
+	all := m.list(name)
+	if len(all) == 0 {
+		m.p.noEqual(m.o.at(name), "the monitor %s is not imported: it has no %s", m.name, what)
+		return ""
+	}
+	if len(all) > 1 {
+		m.p.differs(m.o.at(name), "the first %s is asked", what)
+	}
+	return all[0]
+}
+
 // rabbitMQ sets the probe of the alarms of a node, by the HTTP API for management.
 func (m *kumaMonitor) rabbitMQ() bool {
 	o := m.o
-	nodes := m.list("rabbitmqNodes")
-	if len(nodes) == 0 {
-		m.p.noEqual(o.at("rabbitmqNodes"), "the monitor %s is not imported: it has no node", m.name)
+	node := m.first("rabbitmqNodes", "node")
+	if node == "" {
 		return false
 	}
-	if len(nodes) > 1 {
-		m.p.differs(o.at("rabbitmqNodes"), "the first node is asked")
-	}
 	action, target, ok := m.p.http(&httpCheck{
-		at: o.at("rabbitmqNodes"), name: slug(m.name, "monitor"), url: strings.TrimRight(nodes[0], "/") + "/api/health/checks/alarms/",
+		at: o.at("rabbitmqNodes"), name: slug(m.name, "monitor"), url: strings.TrimRight(node, "/") + "/api/health/checks/alarms/",
 		user: o.text("rabbitmqUsername"), password: o.text("rabbitmqPassword"), loginAt: o.at("rabbitmqPassword"),
 	})
 	if ok {
