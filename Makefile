@@ -131,8 +131,8 @@ test: ## all tests that need only Go
 # without concurrent code (see test/raced), those whose tests run guests and build artifacts, and cmd/prober and
 # internal/cli, whose tests run what the tests of agent run too: of their own these packages start few goroutines.
 UNRACED := . cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/archtest internal/cli internal/cli/importcmd internal/cli/plugincmd internal/docstest internal/embedsize internal/release internal/typecheck plugin/compat plugin/plugintest sdk
-# Tests that write files, run guests or simulate days for minutes under the detector, and start no goroutine for it;
-# and most seeds of simulations. A regular expression of -skip.
+# Tests that write files, run guests, simulate days or compare long tables for minutes under the detector, and start
+# no goroutine that other tests do not start; and most seeds of simulations. A regular expression of -skip.
 UNRACED_TESTS := ^(TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestExplanations|TestFuelIsDeterministic|TestFullDiskFromStartBoundsMemory|TestFullDiskKeepsPendingChanges|TestGuardOfEveryHandler|TestGuardOfEveryHandlerInNamespaceOfPod|TestGuestAndProcessOfOneSourceAgree|TestHistoryFitsItsBudget|TestSLOsEqualReports|TestStepGrowsWithLengthOfHistory)$$|^TestReadersEndWithPresentState$$/^seed=[2-7]$$|^TestSimulation$$/^seed=([4-9]|..)$$
 # The other packages of UNRACED_TESTS, and those whose tests do less under the detector.
 RACED_IN_PART := agent/history agent/plugins agent/slo agent/stream handlers handlers/wasm pods/kube/liveness sdk/process
