@@ -4,10 +4,8 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/flate"
 	"compress/gzip"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -51,10 +49,7 @@ func (r *release) compile(goos, goarch string) (files []file, _ error) {
 // packTar returns a .tar.gz archive of files in a folder. All have the same time and owner.
 func packTar(folder string, files []file, date time.Time) ([]byte, error) {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
+	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	for _, f := range files {
 		header := &tar.Header{
@@ -67,7 +62,7 @@ func packTar(folder string, files []file, date time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	err = errors.Join(w.Close(), z.Close())
+	err := errors.Join(w.Close(), z.Close())
 	return b.Bytes(), err
 }
 
@@ -75,9 +70,6 @@ func packTar(folder string, files []file, date time.Time) ([]byte, error) {
 func packZip(folder string, files []file, date time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
-	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
-		return flate.NewWriter(out, flate.BestCompression)
-	})
 	for _, f := range files {
 		header := &zip.FileHeader{Name: path.Join(folder, f.name), Method: zip.Deflate, Modified: date}
 		header.SetMode(os.FileMode(mode(f)))

@@ -77,11 +77,8 @@ func withParents(entries []entry) []entry {
 // compressed returns data in the format of gzip, without name and time.
 func compressed(data []byte) ([]byte, error) {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	_, err = z.Write(data)
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(data)
 	err = errors.Join(err, z.Close())
 	return b.Bytes(), err
 }
