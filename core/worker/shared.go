@@ -16,10 +16,10 @@ type owner = seam.Owner[results.Subject]
 
 // task is the part of a [Task] that only packages of core use. The workers of the Task share it.
 type task struct {
-	joined    *owner      // see Join; set before the first worker is started
-	owner     owner       // Subject is set by the first worker, and Parent by Settle
-	pulls     atomic.Bool // ticks call Source
-	users     int32       // number of workers
+	joined    atomic.Pointer[owner] // see Join; set while no worker is started, but ended ones may be read
+	owner     owner                 // Subject is set by the first worker, and Parent by Settle
+	pulls     atomic.Bool           // ticks call Source
+	users     int32                 // number of workers
 	published atomic.Pointer[State]
 	began     atomic.Int64 // start of the published run in nanoseconds since origin; stored before published
 	mu        sync.Mutex
@@ -40,8 +40,8 @@ type sleeper = interface{ Wake() }
 // Owner returns the owner of the containers of a task in use. Joined tasks return the same pointer, by
 // which claims of container IDs are compared.
 func (i *task) Owner() *owner {
-	if i.joined != nil {
-		return i.joined
+	if joined := i.joined.Load(); joined != nil {
+		return joined
 	}
 	return &i.owner
 }
@@ -64,8 +64,8 @@ func (i *task) Join(o *task) bool {
 	theirs := o.Owner()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i != o && i.joined == nil && i.users == 1 {
-		i.joined = theirs
+	if i != o && i.users == 1 {
+		i.joined.CompareAndSwap(nil, theirs)
 	}
 	return i.Owner() == theirs
 }
