@@ -45,6 +45,7 @@ func listening(t *testing.T, address string, cmd *exec.Cmd) {
 
 // TestBeanstalkd probes with a plugin in C.
 func TestBeanstalkd(t *testing.T) {
+	t.Parallel()
 	address := freeAddress(t)
 	host, port, _ := net.SplitHostPort(address)
 	listening(t, address, exec.Command("beanstalkd", "-l", host, "-p", port))

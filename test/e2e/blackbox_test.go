@@ -249,6 +249,7 @@ func oddServer() http.Handler {
 
 // TestBlackboxHTTP compares httpcheck with blackbox_exporter: the metrics, their values and the verdict.
 func TestBlackboxHTTP(t *testing.T) {
+	t.Parallel()
 	plain := httptest.NewServer(oddServer())
 	t.Cleanup(plain.Close)
 	leaf, root := chain(t)
@@ -325,6 +326,7 @@ func TestBlackboxHTTP(t *testing.T) {
 
 // TestBlackboxTCP compares expect with blackbox_exporter.
 func TestBlackboxTCP(t *testing.T) {
+	t.Parallel()
 	leaf, root := chain(t)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, []byte(root), 0o644); err != nil {
@@ -431,6 +433,7 @@ func dnsmasq(t *testing.T) string {
 
 // TestBlackboxDNS compares dns with blackbox_exporter.
 func TestBlackboxDNS(t *testing.T) {
+	t.Parallel()
 	server := dnsmasq(t)
 	modules := []module{
 		{name: "a", yaml: "query_name: www.test, query_type: A", config: `"queryName":"www.test","queryType":"A"`},
@@ -505,6 +508,7 @@ func sameScrape(t *testing.T, x exporters, module, target string) (success bool)
 // TestBlackboxTimeouts probes targets that do not answer in time. The metrics measured until then are
 // reported.
 func TestBlackboxTimeouts(t *testing.T) {
+	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/body" {
 			fmt.Fprint(w, "begins")
@@ -541,6 +545,7 @@ func TestBlackboxTimeouts(t *testing.T) {
 // TestBlackboxOwnFiles starts agents with the default and the example file of Debian's blackbox_exporter.
 // Some modules of the example name missing files.
 func TestBlackboxOwnFiles(t *testing.T) {
+	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
 	t.Cleanup(target.Close)
 	found := 0
@@ -574,6 +579,7 @@ func TestBlackboxOwnFiles(t *testing.T) {
 // TestBlackboxICMP sends the same scrapes to blackbox_exporter and to prober, with one file of modules. If
 // this user may not send echo requests, both must fail.
 func TestBlackboxICMP(t *testing.T) {
+	t.Parallel()
 	const modules = `modules:
   plain: {prober: icmp, timeout: 10s}
   four: {prober: icmp, timeout: 10s, icmp: {preferred_ip_protocol: ip4}}

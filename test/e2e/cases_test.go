@@ -13,6 +13,7 @@ import (
 // TestExamplePluginsPassTheirCases runs the *_test.yaml files of all example plugins as `prober plugin test
 // --matrix` does, against the modules that were built for the other tests.
 func TestExamplePluginsPassTheirCases(t *testing.T) {
+	t.Parallel()
 	paths, err := filepath.Glob("../../examples/plugins/*/*" + plugintest.Suffix)
 	if err != nil {
 		t.Fatal(err)

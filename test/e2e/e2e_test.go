@@ -117,6 +117,7 @@ func await(t *testing.T, what string, ok func() bool) {
 }
 
 func TestRedis(t *testing.T) {
+	t.Parallel()
 	plain := redis(t)
 	locked := redis(t, "--requirepass", "open sesame")
 
@@ -146,6 +147,7 @@ func TestRedis(t *testing.T) {
 }
 
 func TestRedisReplica(t *testing.T) {
+	t.Parallel()
 	primary := redis(t, "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 	host, port, _ := net.SplitHostPort(primary)
 	replica := redis(t, "--replicaof", host+" "+port)
@@ -164,6 +166,7 @@ func TestRedisReplica(t *testing.T) {
 }
 
 func TestHTTPJSON(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"queue":{"depth":7},"state":"green"}`)
 	}))

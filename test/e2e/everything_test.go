@@ -107,6 +107,7 @@ func signature(module, name string, params, results []abi.Type) string {
 
 // TestSDKsImportWholeABI builds guests that use all of an SDK. Together they import the whole ABI.
 func TestSDKsImportWholeABI(t *testing.T) {
+	t.Parallel()
 	var want []string
 	for _, f := range abi.Imports() {
 		want = append(want, signature(f.Module, f.Name, f.Params, f.Results))

@@ -67,6 +67,7 @@ var services = []struct {
 //
 // Reported as blackbox_exporter 885.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, s := range services {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 
 // TestFTP probes with a plugin in AssemblyScript.
 func TestFTP(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	keyPEM, err := os.ReadFile(key)
 	if err != nil {

@@ -81,6 +81,7 @@ func wantTimeout(t *testing.T, plugins, plugin, target, config string) {
 
 // TestGuestWithGoRedis probes with a guest whose client is github.com/redis/go-redis.
 func TestGuestWithGoRedis(t *testing.T) {
+	t.Parallel()
 	plugins := goGuest(t, "goredis")
 	plain := redis(t)
 	locked := redis(t, "--requirepass", "open sesame")
@@ -103,6 +104,7 @@ func TestGuestWithGoRedis(t *testing.T) {
 
 // TestGuestWithPgx probes with a guest whose client is database/sql with github.com/jackc/pgx.
 func TestGuestWithPgx(t *testing.T) {
+	t.Parallel()
 	plugins := goGuest(t, "pgx")
 	address := primary(t)
 	_, port, _ := net.SplitHostPort(address)

@@ -20,6 +20,7 @@ const stats = `{"version":"2.10.0","queues":[{"name":"mail","depth":12},{"name":
 
 // TestHTTPJSONAssertions probes a server with TLS that requires a token.
 func TestHTTPJSONAssertions(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer open sesame" {
 			http.Error(w, "who are you?", http.StatusUnauthorized)

@@ -15,6 +15,7 @@ import (
 // --runtime stub, memory is never freed, so the SDK must not use memory that grows quadratically with their
 // size.
 func TestAssemblyScriptLargeAnswers(t *testing.T) {
+	t.Parallel()
 	plugins := guest(t, "large", everything[2].ext, everything[2].build)
 	const size = 64 << 10
 	const unit = "a \"quoted\" \\ line\n\t\u00e9\u4e2d\x01" // with characters of two bytes and of three

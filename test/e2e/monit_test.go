@@ -76,6 +76,7 @@ func restarts(t *testing.T, s *shop) {
 // TestMonitPageRestart supervises the service of the page by monit and by prober, with a cycle and a period
 // of one second.
 func TestMonitPageRestart(t *testing.T) {
+	t.Parallel()
 	files := doctest.Files(t, monitPage)
 	t.Run("monit", func(t *testing.T) {
 		s := newShop(t, filepath.Join(t.TempDir(), "pid"))
@@ -117,6 +118,7 @@ func TestMonitPageRestart(t *testing.T) {
 
 // TestMonitPageTargets checks the same host, files and programs by monit and by prober.
 func TestMonitPageTargets(t *testing.T) {
+	t.Parallel()
 	files := doctest.Files(t, monitPage)
 	mail, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -39,6 +39,7 @@ func checksOfNagios(t *testing.T) (plugins, config string) {
 
 // TestNagiosExamplePassesItsCases runs the cases of an example with Debian's command.
 func TestNagiosExamplePassesItsCases(t *testing.T) {
+	t.Parallel()
 	plugins, config := checksOfNagios(t)
 	out, err := exec.Command(filepath.Join(bin, "prober"), "plugin", "test", "--config", config, plugins).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "7 passed, 0 failed, 4 left out\n") {
@@ -48,6 +49,7 @@ func TestNagiosExamplePassesItsCases(t *testing.T) {
 
 // TestNagiosChecks runs Debian's monitoring plugins unchanged.
 func TestNagiosChecks(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/healthz" {
 			http.NotFound(w, r)

@@ -125,6 +125,7 @@ var notificationFormats = map[string]struct{ fields, begin, end, shows string }{
 // TestNotificationFormats decodes an agent's messages about a hostile target with the types of the clients or
 // servers of the services, and with Microsoft's library for Adaptive Cards.
 func TestNotificationFormats(t *testing.T) {
+	t.Parallel()
 	decoder := filepath.Join(t.TempDir(), "receivers")
 	if out, err := exec.Command("go", "build", "-C", "receivers", "-o", decoder, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -218,6 +219,7 @@ func checkDedupKeys(t *testing.T, h *hook) {
 // TestNotificationAlertmanager sends alerts to a real Alertmanager, which must notify of the failure and of its
 // end.
 func TestNotificationAlertmanager(t *testing.T) {
+	t.Parallel()
 	type group struct {
 		Status string
 		Alerts []struct {
@@ -259,6 +261,7 @@ notify:
 
 // TestNotificationMail sends mail to a mail server of another project, with STARTTLS and a password.
 func TestNotificationMail(t *testing.T) {
+	t.Parallel()
 	dir, mails := t.TempDir(), t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	if out, err := exec.Command("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",

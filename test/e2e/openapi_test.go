@@ -11,6 +11,7 @@ import (
 
 // TestOpenAPIDocumentIsValid checks the document with redocly.
 func TestOpenAPIDocumentIsValid(t *testing.T) {
+	t.Parallel()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)

@@ -66,6 +66,7 @@ func wantPassed() passed {
 // TestSDKsSetEveryOption runs a guest of each SDK against a host that records the documents. A field that an SDK
 // cannot set is missing in them.
 func TestSDKsSetEveryOption(t *testing.T) {
+	t.Parallel()
 	want := wantPassed()
 	checkSet(t, reflect.ValueOf(want), "")
 	guests := append(slices.Clone(everything), struct{ language, ext, build string }{"Go", "", optionsGo})

@@ -100,6 +100,7 @@ func received(t *testing.T, path string) (all map[string]exportedMetric, spans [
 
 // TestOTLP exports an agent's metrics and spans to the receiver of OpenTelemetry's own collector.
 func TestOTLP(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "collector")
 	if out, err := exec.Command("go", "build", "-C", "collector", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

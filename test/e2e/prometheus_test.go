@@ -179,6 +179,7 @@ slo: [{name: shop, match: [{pod: shop}], objective: 99.9, window: 30d}]
 // TestPrometheusScrapesAndAlerts scrapes two agents with a real Prometheus, one with native histograms. A
 // probe fails and recovers, and a real Alertmanager must notify of both.
 func TestPrometheusScrapesAndAlerts(t *testing.T) {
+	t.Parallel()
 	var status atomic.Int32
 	status.Store(http.StatusOK)
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -268,6 +269,7 @@ func checkDashboard(t *testing.T, p *prometheus) {
 }
 
 func TestPromtoolAcceptsTheRules(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"check", "rules", "prober.rules.yaml"}, {"test", "rules", "prober.rules_test.yaml"}} {
 		cmd := exec.Command("promtool", args...)
 		cmd.Dir = rulesDir

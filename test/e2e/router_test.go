@@ -35,6 +35,7 @@ ask http http://172.20.0.7/
 // TestNoRouteOfHostAndOfRouter checks that a missing route of the host does not count as a failure of the
 // target, and that a missing route of a router does, although the error of the dial is the same.
 func TestNoRouteOfHostAndOfRouter(t *testing.T) {
+	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "unshare", "-n", "sh", "-c", routes, "sh", "bin/prober")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()

@@ -14,6 +14,7 @@ import (
 
 // TestRsync probes with a plugin in Rust.
 func TestRsync(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	config := fmt.Sprintf(`use chroot = no
 motd file = %[1]s/motd

@@ -90,6 +90,7 @@ func greet(t *testing.T, module string) {
 // TestSDKReadmesBuild builds the plugin in each SDK's README with the commands there, and probes with
 // it.
 func TestSDKReadmesBuild(t *testing.T) {
+	t.Parallel()
 	t.Run("C", func(t *testing.T) {
 		source, commands := readme(t, "c", "c")
 		for _, command := range commands { // one without a libc, one with wasi-libc
@@ -133,6 +134,7 @@ func write(t *testing.T, dir, name, text string) {
 
 // TestRustSDK runs the unit tests of the crate.
 func TestRustSDK(t *testing.T) {
+	t.Parallel()
 	dir := sdkCopy(t, "rust")
 	shell(t, dir, "/usr/bin/rustc --edition 2021 -D warnings --test -o tests src/lib.rs && ./tests -q")
 }

@@ -69,6 +69,7 @@ log.file = false
 }
 
 func TestShippedAMQP(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	plain, secured := startRabbitMQ(t, cert, key)
 	url := "amqp://probe:open%20sesame@" + plain + "/shop"

@@ -43,6 +43,7 @@ func callEtcd(t *testing.T, address, method, body string) {
 }
 
 func TestShippedEtcd(t *testing.T) {
+	t.Parallel()
 	awaitHealth := func(address string) {
 		t.Helper()
 		await(t, "etcd to be healthy", func() bool {

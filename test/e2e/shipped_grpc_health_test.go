@@ -66,6 +66,7 @@ func grpcServing(t *testing.T, register func(*grpc.Server), options ...grpc.Serv
 
 // TestShippedGRPCHealth probes servers of google.golang.org/grpc.
 func TestShippedGRPCHealth(t *testing.T) {
+	t.Parallel()
 	h := health.NewServer()
 	h.SetServingStatus("shop", healthpb.HealthCheckResponse_SERVING)
 	h.SetServingStatus("mail", healthpb.HealthCheckResponse_NOT_SERVING)

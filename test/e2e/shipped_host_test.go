@@ -12,6 +12,7 @@ import (
 
 // TestShippedHost checks the machine of the test, by its own /proc.
 func TestShippedHost(t *testing.T) {
+	t.Parallel()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

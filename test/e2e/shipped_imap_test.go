@@ -95,6 +95,7 @@ userdb {
 }
 
 func TestShippedIMAP(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	m := startDovecot(t, cert, key)
 	tlsConfig := `"tlsConfig":{"serverName":"mail.example.com","ca":` + jsonText(t, ca) + `}`

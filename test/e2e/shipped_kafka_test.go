@@ -32,6 +32,7 @@ func startKafka(t *testing.T, cert, key string) (brokers []string, secured, faul
 
 // TestShippedKafka asks the fake clusters of an independent library.
 func TestShippedKafka(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	brokers, secured, faulty := startKafka(t, cert, key)
 	runShipped(t, "kafka", brokers[0], []shippedCase{

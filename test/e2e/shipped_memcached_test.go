@@ -18,6 +18,7 @@ func memcached(t *testing.T, args ...string) (address string) {
 }
 
 func TestShippedMemcached(t *testing.T) {
+	t.Parallel()
 	address := memcached(t, "-c", "64")
 	runShipped(t, "memcached", address, []shippedCase{
 		{"statistics", `{}`, "success", "memcached 1.6."},
@@ -49,6 +50,7 @@ func TestShippedMemcached(t *testing.T) {
 }
 
 func TestShippedMemcachedTLS(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	address := memcached(t, "-Z", "-o", "ssl_chain_cert="+cert+",ssl_key="+key)
 	trusted := `"tls":true,"tlsConfig":{"serverName":"mail.example.com","ca":` + jsonText(t, ca) + `}`

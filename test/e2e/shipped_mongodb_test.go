@@ -11,6 +11,7 @@ import (
 
 // TestShippedMongoDB asks a primary of a replica set that is made of the packages of MongoDB's driver.
 func TestShippedMongoDB(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	program := filepath.Join(t.TempDir(), "mongodb")
 	if out, err := exec.Command("go", "build", "-C", "mongodb", "-o", program, ".").CombinedOutput(); err != nil {

@@ -24,6 +24,7 @@ func nats(t *testing.T, args ...string) (address string, stop func()) {
 }
 
 func TestShippedNATS(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	plain, stop := nats(t)
 	runShipped(t, "nats", plain, []shippedCase{

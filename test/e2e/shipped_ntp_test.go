@@ -29,6 +29,7 @@ func chrony(t *testing.T, config string) (address string, stop func()) {
 }
 
 func TestShippedNTP(t *testing.T) {
+	t.Parallel()
 	right, stop := chrony(t, "local stratum 1")
 	awaitNTP(t, right, "success")
 	t.Run("the same clock", func(t *testing.T) {

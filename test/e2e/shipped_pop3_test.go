@@ -8,6 +8,7 @@ import (
 )
 
 func TestShippedPOP3(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	m := startDovecot(t, cert, key)
 	tlsConfig := `"tlsConfig":{"serverName":"mail.example.com","ca":` + jsonText(t, ca) + `}`

@@ -10,6 +10,7 @@ import (
 
 // TestShippedS3 probes gofakes3, which verifies signatures by code of its own.
 func TestShippedS3(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "s3server")
 	if out, err := exec.Command("go", "build", "-C", "s3server", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -37,6 +38,7 @@ func TestShippedS3(t *testing.T) {
 
 // TestShippedRust runs the unit tests of shipped plugins: the vectors of AWS's signatures, and the examples of HPACK.
 func TestShippedRust(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package e2e
 import "testing"
 
 func TestShippedSNMP(t *testing.T) {
+	t.Parallel()
 	address := freeAddress(t)
 	config := publicConfig(t, "rocommunity opensesame 127.0.0.1\nsysName core-1\nsysServices 72\n")
 	starts(t, unprivileged(t, "env", "SNMP_PERSISTENT_DIR="+dataFolder(t), "snmpd", "-f", "-Lo", "-C", "-c", config, "udp:"+address))

@@ -11,6 +11,7 @@ import (
 )
 
 func TestShippedSSH(t *testing.T) {
+	t.Parallel()
 	dir, at := t.TempDir(), freeAddress(t)
 	keys, lines := map[string]string{}, ""
 	for _, kind := range []string{"ed25519", "ecdsa", "rsa"} {

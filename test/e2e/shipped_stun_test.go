@@ -10,6 +10,7 @@ import (
 )
 
 func TestShippedSTUN(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	plain, secured := freeAddress(t), freeAddress(t)
 	host, port, _ := net.SplitHostPort(plain)

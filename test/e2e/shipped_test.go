@@ -37,6 +37,7 @@ func runShipped(t *testing.T, plugin, target string, cases []shippedCase) {
 }
 
 func TestShippedRedis(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	secured := freeAddress(t)
 	_, port, _ := net.SplitHostPort(secured)
@@ -68,6 +69,7 @@ func TestShippedRedis(t *testing.T) {
 }
 
 func TestShippedPostgres(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	address, _ := startPrimary(t, "ssl=on", "ssl_cert_file="+cert, "ssl_key_file="+key)
 	sql(t, address, "CREATE TABLE jobs (state text); INSERT INTO jobs SELECT 'failed' FROM generate_series(1, 12); GRANT SELECT ON jobs TO scram")
@@ -120,6 +122,7 @@ func TestShippedPostgres(t *testing.T) {
 }
 
 func TestShippedMySQL(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	db := startMariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--server-id=1", "--log-bin=log", "--max-connections=10", "--connect-timeout=600")
 	db.sql(t, users+"CREATE DATABASE shop; CREATE TABLE shop.jobs (state text); INSERT INTO shop.jobs VALUES ('a'), ('b'), (NULL); GRANT SELECT ON shop.* TO probe@'%';")
@@ -191,6 +194,7 @@ func TestShippedMySQL(t *testing.T) {
 }
 
 func TestShippedMQTT(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	folder := dataFolder(t)
 	file := func(name, text string) string {
@@ -244,6 +248,7 @@ sn: Ann
 `
 
 func TestShippedLDAP(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	folder := dataFolder(t)
 	file := func(name, text string) string {
@@ -293,6 +298,7 @@ access to * by * read
 }
 
 func TestShippedSMTP(t *testing.T) {
+	t.Parallel()
 	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
 	address := freeAddress(t)
 	_, port, _ := net.SplitHostPort(address)

@@ -94,6 +94,7 @@ func openssl(t *testing.T, a *authority, days int) string {
 
 // TestTLSExpiry probes OpenSSL, and PostgreSQL, which needs a request before TLS.
 func TestTLSExpiry(t *testing.T) {
+	t.Parallel()
 	a, stranger := newAuthority(t), newAuthority(t)
 	good := openssl(t, a, 90)
 	config := func(fields map[string]any) string {

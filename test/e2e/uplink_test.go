@@ -71,6 +71,7 @@ func (n network) start(args ...string) {
 //
 // Reported as gatus 461.
 func TestUplink(t *testing.T) {
+	t.Parallel()
 	host, router := newNetwork(t), newNetwork(t)
 	host.do("mount --bind %s /etc/resolv.conf; ip link add name host0 type veth peer name router0; ip link set router0 netns %s",
 		file(t, "resolv.conf", "nameserver 10.9.0.2\noptions timeout:1 attempts:1\n"), router.pid)
