@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -45,7 +44,7 @@ func attempt(t *testing.T, cfg wasm.Config, plugin, config string, target probe.
 // prepare returns a shipped plugin with a config.
 func prepare(t *testing.T, cfg wasm.Config, plugin, config string, target probe.Target) probe.Handler {
 	t.Helper()
-	cfg.CacheDir = filepath.Join(t.TempDir(), "cache")
+	cfg.CacheDir = cache
 	host, err := wasm.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -424,7 +423,7 @@ func TestNameOnLoopback(t *testing.T) {
 	if out, err := attempt(t, pinging, "icmp", "{}", target, patience); probe.ReasonOf(err) != probe.ReasonDenied {
 		t.Errorf("icmp: got %+v, %v; want an error", out, err)
 	}
-	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), LookupIP: cfg.LookupIP})
+	host, err := wasm.New(wasm.Config{CacheDir: cache, LookupIP: cfg.LookupIP})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -210,7 +209,7 @@ func listenRaw(t *testing.T, serve func(net.Conn)) probe.Target {
 // TestHostileConversations cuts a conversation after each byte, changes bytes of it, and replaces it with
 // garbage. An attempt may only be a Success if everything was sent, and never an error.
 func TestHostileConversations(t *testing.T) {
-	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
+	host, err := wasm.New(wasm.Config{CacheDir: cache})
 	if err != nil {
 		t.Fatal(err)
 	}

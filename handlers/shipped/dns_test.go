@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -103,7 +102,7 @@ func nameserver(t *testing.T) probe.Target {
 
 // TestDNS queries a server that encodes its answers with golang.org/x/net.
 func TestDNS(t *testing.T) {
-	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
+	host, err := wasm.New(wasm.Config{CacheDir: cache})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,7 +85,7 @@ func bomb(t *testing.T) string {
 // TestHostileServersAreFailures has servers that send endlessly or send garbage. Each attempt must be a
 // Failure with a message of moderate length.
 func TestHostileServersAreFailures(t *testing.T) {
-	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
+	host, err := wasm.New(wasm.Config{CacheDir: cache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +156,7 @@ func TestHostileEchoReplies(t *testing.T) {
 		}, "20 of 20 echo requests had no reply (100 %)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Echo: c.echo})
+			host, err := wasm.New(wasm.Config{CacheDir: cache, Echo: c.echo})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,7 +19,7 @@ import (
 // load loads a shipped plugin with grants.
 func load(t *testing.T, name string, grants ...string) *wasm.Handler {
 	t.Helper()
-	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
+	host, err := wasm.New(wasm.Config{CacheDir: cache})
 	if err != nil {
 		t.Fatal(err)
 	}

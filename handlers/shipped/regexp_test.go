@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -48,7 +47,7 @@ var different = map[string]string{
 func TestRegexpsMatchGo(t *testing.T) {
 	body := ""
 	host, err := wasm.New(wasm.Config{
-		CacheDir: filepath.Join(t.TempDir(), "cache"),
+		CacheDir: cache,
 		LookupIP: func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
 		},

@@ -2,6 +2,7 @@ package shipped_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,21 @@ import (
 
 // maxModule is the maximum size of a module in bytes, because every binary contains all modules.
 const maxModule = 1 << 20
+
+// cache keeps the compiled modules for all tests: compiling one takes a second.
+var cache string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "prober-shipped-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	cache = filepath.Join(dir, "cache")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
 
 func TestPlugins(t *testing.T) {
 	found, err := shipped.Plugins()
@@ -85,7 +101,7 @@ func runCases(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := plugintest.Run(t.Context(), cases, plugintest.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Patience: 2 * time.Second})
+	report, err := plugintest.Run(t.Context(), cases, plugintest.Config{CacheDir: cache, Patience: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
