@@ -76,7 +76,6 @@ func restarts(t *testing.T, s *shop) {
 // TestMonitPageRestart supervises the service of the page by monit and by prober, with a cycle and a period
 // of one second.
 func TestMonitPageRestart(t *testing.T) {
-	t.Parallel()
 	files := doctest.Files(t, monitPage)
 	t.Run("monit", func(t *testing.T) {
 		s := newShop(t, filepath.Join(t.TempDir(), "pid"))

@@ -23,7 +23,6 @@ import (
 
 // TestPluginInPython runs a process plugin that is not written in Go.
 func TestPluginInPython(t *testing.T) {
-	t.Parallel()
 	plugins := t.TempDir() // no other user may write there, regardless of the umask of the checkout
 	for name, mode := range map[string]os.FileMode{"prober-plugin-sqlite": 0o700, "prober-plugin-sqlite.yaml": 0o600} {
 		data, err := os.ReadFile(filepath.Join("../../examples/python", name))
@@ -71,7 +70,6 @@ db.commit()`, db)
 
 // TestNewInPython makes a project with the SDK, builds it twice, and runs all its tests.
 func TestNewInPython(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	prober(t, dir, 0, "plugin", "new", "demo", "--lang", "python", "--kind", "process")
 	first := prober(t, dir, 0, "plugin", "build", "demo")
@@ -156,7 +154,6 @@ func TestNagiosCheckInPython(t *testing.T) {
 
 // TestPluginInPythonEndsWithHost starts the plugin as its host, and ends the connection.
 func TestPluginInPythonEndsWithHost(t *testing.T) {
-	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

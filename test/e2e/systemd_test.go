@@ -106,7 +106,6 @@ const probed = "[Unit]\nDescription=Units of a test\nDefaultDependencies=no\nWan
 // TestSystemdPage runs the service of the page under a real systemd: its watchdog gets messages while
 // the service is healthy, and restarts it when it is not. An agent looks at the unit and at the service.
 func TestSystemdPage(t *testing.T) {
-	t.Parallel()
 	files := doctest.Files(t, systemdPage)
 	s := newShop(t, "-")
 	prober, err := filepath.Abs(filepath.Join(bin, "prober"))
@@ -157,7 +156,6 @@ func TestSystemdPage(t *testing.T) {
 
 // TestSystemdPageUnits verifies the units that the page replaces with systemd.
 func TestSystemdPageUnits(t *testing.T) {
-	t.Parallel()
 	units := make(map[string]string)
 	for name, text := range doctest.Files(t, systemdPage) {
 		if ext := filepath.Ext(name); ext == ".service" || ext == ".timer" {
