@@ -1,9 +1,11 @@
 package binary
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -130,7 +132,7 @@ const bodyAt = 2
 
 // branching returns a module whose function f has one i32 as parameter and result, no locals, and a body.
 func branching(body string) []byte {
-	sized := func(s string) string { return string(rune(len(s))) + s }
+	sized := func(s string) string { return string(binary.AppendUvarint(nil, uint64(len(s)))) + s }
 	return []byte("\x00asm\x01\x00\x00\x00" + "\x01" + sized("\x01\x60\x01\x7f\x01\x7f") + "\x03" + sized("\x01\x00") +
 		"\x07" + sized("\x01\x01f\x00\x00") + "\x0a" + sized("\x01"+sized("\x00"+body)))
 }
@@ -150,4 +152,16 @@ func instantiate(t *testing.T, code []byte, s *slicer) api.Module {
 	s.fuel = module.ExportedGlobal(FuelName).(api.MutableGlobal)
 	s.begin()
 	return module
+}
+
+// TestMeteredFunctionMayGrow meters functions that become several times as large.
+func TestMeteredFunctionMayGrow(t *testing.T) {
+	for n := range 300 {
+		code := branching(strings.Repeat("\x03\x40\x0b", n) + "\x41\x05\x0b")
+		for _, counting := range []Counting{{}, everyBlock} {
+			if m, err := InspectCounting(code, 100, counting); err != nil || !m.Metered && m.Unmetered == "" {
+				t.Fatalf("%d loops: %v, %+v", n, err, m)
+			}
+		}
+	}
 }

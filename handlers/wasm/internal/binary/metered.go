@@ -160,7 +160,7 @@ func (in *inspection) meter(code []byte, sections []wasmfile.Section) ([]byte, e
 	if err := m.checkCounting(); err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, len(code)+len(m.out)-cap(m.body)+len(code)/8)
+	out := make([]byte, 0, len(code)+len(m.out)+len(code)/8)
 	out = append(out, code[:8]...)
 	last := byte(0)
 	for i, s := range sections {
