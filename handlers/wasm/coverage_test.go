@@ -35,8 +35,8 @@ func counted(t *testing.T, c *wasm.Coverage, name string, checks bool) (fuel uin
 	return fuel
 }
 
-// TestFuelOfFunctionsIsFuelOfHost compares the fuel of all functions with that of the calls, which return, trap,
-// are unwound at their deadlines, and begin with a reset.
+// TestFuelOfFunctionsIsFuelOfHost compares the fuel of all functions with the fuel that the host counts. The calls
+// return, trap, reach their deadlines, and begin with a reset.
 func TestFuelOfFunctionsIsFuelOfHost(t *testing.T) {
 	for _, name := range []string{"ok", "counter", "global", "grow", "table", "trap", "spin", "spam", "sleep", "code"} {
 		t.Run(name, func(t *testing.T) {

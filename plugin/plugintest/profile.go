@@ -68,7 +68,7 @@ func profileOf(c *wasm.Coverage) *Profile {
 // maxProfiled is how many functions a table shows.
 const maxProfiled = 20
 
-// write writes the functions with the most fuel, and those of the host.
+// write writes the functions with the most fuel, and the host functions.
 func (p *Profile) write(out io.Writer) error {
 	if p.Reason != "" {
 		_, err := fmt.Fprintf(out, "profile: %s\n", strings.Map(printable, p.Reason))

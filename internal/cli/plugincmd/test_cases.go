@@ -232,7 +232,7 @@ func (t *tested) writeLines(file string) {
 	var lines bytes.Buffer
 	some, err := plugintest.WriteLCOV(&lines, t.reports)
 	if err == nil && !some {
-		err = errors.New("--cover-profile: no plugin has lines: --cover shows why")
+		err = errors.New("--cover-profile: no plugin has lines; the report says why")
 	}
 	if err == nil {
 		err = os.WriteFile(file, lines.Bytes(), 0o644)
