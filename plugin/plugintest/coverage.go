@@ -100,7 +100,7 @@ func languageOf(all []wasm.FunctionCalls) language {
 			"AssemblyScript writes no line table, not even with asc --debug",
 		}
 	case has("core::"), has("__rust_"): // Rust
-		return language{ownInRust, noTable + "rustc -C debuginfo=1, or `[profile.release] debug = 1` in Cargo.toml"}
+		return language{ownInRust, noTable + "rustc -C debuginfo=1, or debug = 1 in place of strip under [profile.release] in Cargo.toml"}
 	default:
 		return language{ownInC, noTable + "clang -g"}
 	}
