@@ -106,7 +106,7 @@ type Config struct {
 	// Checks uses [DeadlineChecks] for every module, so that it can be compared with fuel.
 	Checks bool
 
-	// Coverage counts the calls of the functions of guests. All handlers of the host must be of the same
+	// Coverage counts what guests run. All handlers of the host must be of the same
 	// module. It is then compiled without the cache on disk, and runs slower. Nil counts nothing.
 	Coverage *Coverage
 
@@ -251,7 +251,7 @@ func New(cfg Config) (*Host, error) {
 	h.budget, h.quota = memory.NewBudget(cfg.TotalMemory, h.evictIdle), sched.NewQuota(cfg.TotalMemory)
 	h.guests = guest.Host{
 		DialContext: cfg.DialContext, Handshake: cfg.Handshake, RoundTrip: cfg.RoundTrip, Credentials: cfg.Credentials, DNSServers: cfg.DNSServers,
-		Echo: cfg.Echo, Files: cfg.Files,
+		Echo: cfg.Echo, Files: cfg.Files, OnCall: cfg.Coverage.onCall(),
 		Clock: cfg.Clock, Rand: cfg.Rand, Logger: cfg.Logger, Interpreter: cfg.Interpreter, Strict: cfg.Strict, Compat: cfg.Compat, Version: cfg.Version,
 		Network:    egress.Network{LookupIP: cfg.LookupIP, Listeners: cfg.Listeners, Clock: cfg.Clock},
 		Namespaces: namespaces, Budget: h.budget, Born: cfg.Clock.Now(),

@@ -272,6 +272,7 @@ func (in *instance) noteWritten() {
 
 func (in *instance) close() {
 	if in.module != nil {
+		in.plugin.host.cfg.Coverage.add(in.plugin.module, in.module)
 		_ = in.module.Close(context.Background())
 	}
 	in.memory.Release()

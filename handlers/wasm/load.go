@@ -103,7 +103,7 @@ func (h *Host) admit(found plugin.Found) (p *Handler, err error) {
 func (p *Handler) tableEntries() uint32 { return uint32(p.guest.Limits.TableEntries) }
 
 func (p *Handler) inspect(code []byte) (*binary.Module, error) {
-	m, err := binary.Inspect(code, p.tableEntries())
+	m, err := binary.InspectCounting(code, p.tableEntries(), p.host.cfg.Coverage.counting())
 	if err == nil && p.host.cfg.Checks {
 		m = m.Plain("the host meters no module")
 	}
@@ -337,7 +337,7 @@ func (h *Host) compileModule(ctx context.Context, name string, m *binary.Module)
 		if !h.stubs() {
 			config = config.WithCompilationCache(h.cache)
 		}
-		return compileIn(h.cfg.Coverage.observed(ctx), config, m.Code)
+		return compileIn(h.cfg.Coverage.observed(ctx, m), config, m.Code)
 	})
 	if made.err == nil && failed != nil {
 		h.cfg.Logger.WarnContext(ctx, "a compiled plugin cannot be kept in the cache folder, or read from it", "error", failed.Error())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/internal/rustname"
 )
 
 // Function is a function of a guest, and the number of its calls in all cases.
@@ -23,18 +25,32 @@ type Function struct {
 // functionsOf returns the functions of the plugin's author, by name. Those of the SDK, of libraries and of
 // the language's runtime are left out, as far as their names tell.
 func functionsOf(c *wasm.Coverage) (own []Function) {
-	all := c.Functions()
-	for i := range all {
-		all[i].Name = hash().ReplaceAllString(demangled(all[i].Name), "")
-	}
-	isOwn := ownNames(all)
+	all := readableFunctions(c)
+	isOwn := languageOf(all).own
 	for _, f := range all {
-		if !strings.HasPrefix(f.Name, "function[") && isOwn(f.Name) { // those without a name are added by compilers and prober
-			own = append(own, Function(f))
+		if !strings.HasPrefix(f.Name, "function[") && !strings.HasPrefix(f.Name, "memory.") && isOwn(f.Name) { // those without a name are added by compilers
+			own = append(own, Function{f.Name, f.Calls})
 		}
 	}
 	slices.SortFunc(own, func(a, b Function) int { return cmp.Compare(a.Name, b.Name) })
 	return own
+}
+
+// readableFunctions returns all functions with readable names.
+func readableFunctions(c *wasm.Coverage) []wasm.FunctionCalls {
+	all := c.Functions()
+	for i := range all {
+		all[i].Name = readable(all[i].Name)
+	}
+	return all
+}
+
+// readable returns the name of a function as its author wrote it.
+func readable(name string) string {
+	if path, ok := rustname.Demangle(name); ok {
+		name = path
+	}
+	return hash().ReplaceAllString(demangled(name), "")
 }
 
 // hash matches the hash at the end of the name of a function in Rust.
@@ -61,23 +77,36 @@ func demangled(name string) string {
 	return strings.NewReplacer("_$LT$", "<", "$LT$", "<", "$GT$", ">", "$RF$", "&", "$u20$", " ", "$u7b$", "{", "$u7d$", "}", "$C$", ",", "..", "::").Replace(text)
 }
 
-// ownNames returns a function that reports whether a name is one of the author's. The names of a module tell
-// its language.
-func ownNames(all []wasm.FunctionCalls) func(name string) bool {
+// language is what coverage knows about a language.
+type language struct {
+	own   func(name string) bool // reports whether the name of a function is one of the author's
+	lines string                 // how to see lines, if a module has none
+}
+
+// languageOf returns the language of a module, which the names of its functions tell.
+func languageOf(all []wasm.FunctionCalls) language {
 	has := func(prefix string) bool {
 		return slices.ContainsFunc(all, func(f wasm.FunctionCalls) bool { return strings.HasPrefix(f.Name, prefix) })
 	}
 	switch {
 	case has("runtime.main"): // Go
-		return func(name string) bool { return strings.HasPrefix(name, "main.") }
+		return language{
+			func(name string) bool { return strings.HasPrefix(name, "main.") },
+			"Go writes no line table into modules: run `go test -coverprofile=cover.out` natively",
+		}
 	case has("~lib/"): // AssemblyScript
-		return func(name string) bool { return !strings.HasPrefix(name, "~") && !strings.Contains(name, "prober-sdk/") }
+		return language{
+			func(name string) bool { return !strings.HasPrefix(name, "~") && !strings.Contains(name, "prober-sdk/") },
+			"AssemblyScript writes no line table, not even with asc --debug",
+		}
 	case has("core::"), has("__rust_"): // Rust
-		return ownInRust
+		return language{ownInRust, noTable + "rustc -C debuginfo=1, or debug = 1 in place of strip under [profile.release] in Cargo.toml"}
 	default:
-		return ownInC
+		return language{ownInC, noTable + "clang -g"}
 	}
 }
+
+const noTable = "the module has no line table (DWARF), which compilers write with an option, such as "
 
 // ownInRust reports whether the path of a function, or the type or trait of a method, is in a crate that is
 // neither the SDK nor comes with Rust.
@@ -129,4 +158,47 @@ func (r *Report) writeCoverage(out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, "coverage: the cases call %d of %d functions (%d%%)\n", called, all, 100*called/all)
 	return err
+}
+
+// count makes the runs of the guest count what the config says. The returned function adds the result to the
+// report. path is the path of the module.
+func (g *guestRun) count(path string) func(*Report) {
+	source := &lines{}
+	if g.cfg.Cover {
+		if source = linesOf(g.module); len(source.table.Rows) > 0 {
+			g.coverage.CountBlocks = source.has
+		}
+	}
+	return func(r *Report) {
+		if g.cfg.Cover {
+			r.Functions = functionsOf(g.coverage)
+			r.addLines(source, g.coverage, []string{filepath.Dir(path), filepath.Dir(g.file.Path)})
+		}
+		if g.cfg.Profile {
+			r.Profile = profileOf(g.coverage)
+		}
+	}
+}
+
+// addLines adds the lines that ran, or why they are not known. dirs are folders of the plugin.
+func (r *Report) addLines(l *lines, c *wasm.Coverage, dirs []string) {
+	for i, dir := range dirs {
+		if abs, err := filepath.Abs(dir); err == nil {
+			dirs[i] = abs
+		}
+	}
+	switch reason := c.Uncounted(); {
+	case l.err != nil:
+		r.NoLines = l.err.Error()
+	case len(l.table.Rows) == 0 && len(l.table.Files) > 0:
+		r.NoLines = "the module's line table has no file of the plugin"
+	case len(l.table.Rows) == 0:
+		r.NoLines = languageOf(readableFunctions(c)).lines
+	case reason != "":
+		r.NoLines = "the module does not count them: " + reason
+	default:
+		if r.Sources = l.sources(c.Blocks(), dirs); len(r.Sources) == 0 {
+			r.NoLines = "the module's line table does not fit its code: build it again"
+		}
+	}
 }

@@ -98,7 +98,7 @@ func writeTable(out io.Writer, reports []*Report) error {
 				writeCases(out, r)
 			}
 		}
-		if err := report.writeCoverage(out); err != nil {
+		if err := report.writeCounts(out); err != nil {
 			return err
 		}
 	}
@@ -108,6 +108,17 @@ func writeTable(out io.Writer, reports []*Report) error {
 	}
 	_, err := fmt.Fprintf(out, "%d passed, %d failed%s\n", passed, failed, end)
 	return err
+}
+
+// writeCounts writes the coverage and the profile of a report, if there are any.
+func (r *Report) writeCounts(out io.Writer) error {
+	if err := r.writeCoverage(out); err != nil {
+		return err
+	}
+	if err := r.writeLines(out); err != nil || r.Profile == nil {
+		return err
+	}
+	return r.Profile.write(out)
 }
 
 // maxShownCase is the size of the longest case that a table shows, in bytes.
@@ -152,12 +163,51 @@ type reportDoc struct {
 	OK        bool        `json:"ok"`
 	Results   []resultDoc `json:"results"`
 	Functions []Function  `json:"functions,omitempty"`
+	Sources   []sourceDoc `json:"sources,omitempty"`
+	NoLines   string      `json:"noLines,omitzero"`
+	Profile   *profileDoc `json:"profile,omitempty"`
+}
+
+type sourceDoc struct {
+	File      string   `json:"file"`
+	Lines     int      `json:"lines"`
+	Reached   int      `json:"reached"`
+	Unreached []string `json:"unreached,omitempty"`
+}
+
+type hostDoc struct {
+	Name    string  `json:"name"`
+	Calls   uint64  `json:"calls"`
+	Seconds float64 `json:"seconds"`
+}
+
+type profileDoc struct {
+	Reason    string         `json:"reason,omitzero"`
+	Fuel      uint64         `json:"fuel"`
+	Functions []FunctionFuel `json:"functions,omitempty"`
+	Host      []hostDoc      `json:"host,omitempty"`
+}
+
+// countsOf adds what a report has counted.
+func (d *reportDoc) countsOf(r *Report) {
+	d.Functions, d.NoLines = r.Functions, r.NoLines
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		d.Sources = append(d.Sources, sourceDoc{s.File, len(s.Lines), s.reached(), s.unreached()})
+	}
+	if p := r.Profile; p != nil {
+		d.Profile = &profileDoc{Reason: p.Reason, Fuel: p.Fuel(), Functions: p.Functions}
+		for _, h := range p.Host {
+			d.Profile.Host = append(d.Profile.Host, hostDoc{h.Name, h.Calls, h.Waited.Seconds()})
+		}
+	}
 }
 
 func writeJSON(w io.Writer, reports []*Report) error {
 	docs := []reportDoc{}
 	for _, report := range reports {
-		doc := reportDoc{File: report.File, Plugin: report.Plugin, OK: report.OK(), Results: []resultDoc{}, Functions: report.Functions}
+		doc := reportDoc{File: report.File, Plugin: report.Plugin, OK: report.OK(), Results: []resultDoc{}}
+		doc.countsOf(report)
 		for _, r := range report.Results {
 			doc.Results = append(doc.Results, resultDoc{
 				Name: r.Name, Variant: r.Variant, File: r.File, Line: r.Line, OK: r.OK(), Failures: r.Failures, Cases: r.Cases, LeftOut: r.LeftOut, Note: r.Note,

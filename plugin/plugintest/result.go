@@ -94,6 +94,13 @@ type Report struct {
 	// left out.
 	Functions []Function
 
+	// Sources are the source files of the plugin, with [Config.Cover], if the module has a line table. Those of
+	// the SDK and of libraries are left out. NoLines is why there are none.
+	Sources []Source
+	NoLines string
+
+	Profile *Profile // with [Config.Profile]; nil for a process
+
 	text []byte // contents of File when it was read
 }
 

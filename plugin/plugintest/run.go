@@ -64,9 +64,13 @@ type Config struct {
 	// Checks ends guests by [wasm.DeadlineChecks], for a [Bench] that compares it with fuel.
 	Checks bool
 
-	// Cover counts the calls of the guest's functions in the cases, and leaves out the conformance checks. It
-	// has no effect on a process.
+	// Cover counts the calls of the guest's functions in the cases, and how often the lines of its source ran.
+	// It leaves out the conformance checks, and has no effect on a process.
 	Cover bool
+
+	// Profile counts the fuel of the guest's functions in the cases, and leaves out the conformance checks. It
+	// has no effect on a process.
+	Profile bool
 
 	// Strict fails guests whose result has unknown fields. Otherwise these are ignored. It has no
 	// effect on a process.
@@ -122,9 +126,10 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	g := newGuestRun(cfg, found.Module, found.Manifest, f)
 	g.text = found.Text
 	report := newReport(f, found.Manifest)
-	if cfg.Cover {
-		g.coverage = new(wasm.Coverage)
-		defer func() { report.Functions = functionsOf(g.coverage) }()
+	if cfg.Cover || cfg.Profile {
+		g.coverage = &wasm.Coverage{CountFuel: cfg.Profile}
+		finish := g.count(path)
+		defer finish(report)
 	}
 	for _, v := range g.variants() {
 		results, err := g.cases(ctx, v)
@@ -134,7 +139,7 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 		report.Results = append(report.Results, results...)
 	}
 	compareVariants(report.Results)
-	if !cfg.CasesOnly && !cfg.Cover {
+	if !cfg.CasesOnly && g.coverage == nil {
 		checks, err := g.conformance(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%w (%s)", err, path)

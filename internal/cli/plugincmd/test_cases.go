@@ -1,6 +1,7 @@
 package plugincmd
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -28,6 +29,7 @@ func newTest(env *command.Env) *cobra.Command {
 		output, pattern string
 		configFile      string
 		update, watch   bool
+		lcov            string
 		cfg             = plugintest.Config{Version: env.Version, Commands: true}
 	)
 	c := &cobra.Command{
@@ -52,22 +54,25 @@ func newTest(env *command.Env) *cobra.Command {
 			if len(args) == 0 {
 				args = []string{"."}
 			}
+			cfg.Cover = cfg.Cover || lcov != ""
 			if err := setUpTests(&cfg, pattern, configFile); err != nil {
 				return err
 			}
 			ctx, stop := env.Interruptible(cmd.Context())
 			defer stop()
 			if watch {
-				return watchTests(ctx, env, args, cfg, output)
+				return watchTests(ctx, env, args, cfg, output, lcov)
 			}
-			return testPlugins(ctx, env, args, cfg, output, update)
+			return testPlugins(ctx, env, args, cfg, output, lcov, update)
 		},
 	}
 	command.FileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, instead of the one in the test files")
 	command.AgentFileFlag(c, &configFile, "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
-	c.Flags().BoolVar(&cfg.Cover, "cover", false, "show how often the cases call each function of a module; leaves out the checks of every plugin")
+	c.Flags().BoolVar(&cfg.Cover, "cover", false, "show how often the cases call each function of a module, and the lines that they do not reach; leaves out the checks of every plugin")
+	command.FileFlag(c, &lcov, "", "cover-profile", "", "write the lines that the cases reach into this file, in the format of lcov; implies --cover")
+	c.Flags().BoolVar(&cfg.Profile, "profile", false, "show the fuel that each function of a module takes, and the calls of the host; leaves out the checks of every plugin")
 	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases with malformed performance data, and with fields of the result that the contract does not define")
 	c.Flags().BoolVar(&cfg.Again, "again", false, "run also the checks that passed before with the same plugin and cases")
 	c.Flags().BoolVar(&update, "update", false, "write the actual results and messages into the files")
@@ -95,14 +100,14 @@ func setUpTests(cfg *plugintest.Config, pattern, configFile string) (err error) 
 }
 
 // watchTests runs the test files of paths, and runs them again when a file has changed, until ctx ends.
-func watchTests(ctx context.Context, env *command.Env, paths []string, cfg plugintest.Config, output string) error {
+func watchTests(ctx context.Context, env *command.Env, paths []string, cfg plugintest.Config, output, lcov string) error {
 	files, err := watchedFiles(paths, cfg)
 	if err != nil {
 		return err
 	}
 	for {
 		seen := stamps(files)
-		if err := testPlugins(ctx, env, paths, cfg, output, false); ctx.Err() == nil {
+		if err := testPlugins(ctx, env, paths, cfg, output, lcov, false); ctx.Err() == nil {
 			_ = env.Report(err) // continue: the user may repair the file
 		}
 		path, ok := waitForChange(ctx, files, seen)
@@ -149,8 +154,8 @@ func passedDir() string {
 }
 
 // testPlugins runs the test files of paths and writes the reports. After a signal, or if a plugin
-// cannot run, it writes the reports so far.
-func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plugintest.Config, output string, update bool) error {
+// cannot run, it writes the reports so far. lcov is the file for the lines that ran, or "".
+func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plugintest.Config, output, lcov string, update bool) error {
 	files, err := loadCases(paths)
 	if err != nil {
 		return err
@@ -175,6 +180,7 @@ func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plug
 	if update && len(t.reports) > 0 {
 		fmt.Fprintf(env.Stderr, "%d values updated; run the tests again\n", t.changed)
 	}
+	t.writeLines(lcov)
 	if t.code == command.ExitOK {
 		return nil
 	}
@@ -215,6 +221,24 @@ func (t *tested) add(report *plugintest.Report, err error) {
 		if t.changed += n; err != nil {
 			t.fail(command.ExitFailed, err)
 		}
+	}
+}
+
+// writeLines writes the lines that ran into a file, unless its name is "".
+func (t *tested) writeLines(file string) {
+	if file == "" {
+		return
+	}
+	var lines bytes.Buffer
+	some, err := plugintest.WriteLCOV(&lines, t.reports)
+	if err == nil && !some {
+		err = errors.New("--cover-profile: no plugin has lines; the report says why")
+	}
+	if err == nil {
+		err = os.WriteFile(file, lines.Bytes(), 0o644)
+	}
+	if err != nil {
+		t.fail(command.ExitFailed, err)
 	}
 }
 

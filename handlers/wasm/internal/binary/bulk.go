@@ -57,13 +57,25 @@ func (m *meteredCode) begin() *assembly {
 	return a
 }
 
+// units pushes the units that the bytes left cost.
+func (a *assembly) units() {
+	a.get(2)
+	a.op(0xad, 0x42)
+	a.out = append(appendSigned(a.out, bulkShift), 0x88) // i64.const, i64.shr_u
+}
+
 // rest ends the block, and pays for the rest of the bytes.
 func (a *assembly) rest() {
 	a.op(0x0b)
+	if a.code.counting.Fuel {
+		counter := uint64(a.code.counters.First + a.code.current)
+		a.out = binary.AppendUvarint(append(a.out, 0x23), counter)
+		a.units()
+		a.out = binary.AppendUvarint(append(a.out, 0x7c, 0x24), counter) // i64.add, global.set
+	}
 	a.out = a.code.appendGlobal(a.out, 0x23)
-	a.get(2)
-	a.op(0xad, 0x42)
-	a.out = append(appendSigned(a.out, bulkShift), 0x88, 0x7d) // i64.const, i64.shr_u, i64.sub
+	a.units()
+	a.op(0x7d) // i64.sub
 	a.out = a.code.appendRefuel(a.code.appendGlobal(a.out, 0x24))
 }
 

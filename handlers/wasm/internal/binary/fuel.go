@@ -46,6 +46,7 @@ const (
 	editFixed                  // a charge of exactly units
 	editFill                   // a call of the function that replaces memory.fill
 	editCopy                   // a call of the function that replaces memory.copy
+	editCount                  // an increment of the counter of a block, units is its index
 )
 
 // edit is a change of a section or of a function.

@@ -22,6 +22,9 @@ type slicer struct {
 	fuel    api.MutableGlobal
 	granted int64
 	refuels int
+
+	counters Counters
+	counts   []uint64 // of the counters, after a run
 }
 
 func (s *slicer) begin() {
@@ -88,6 +91,9 @@ func runProgram(t *testing.T, config wazero.RuntimeConfig, code []byte, s *slice
 	}
 	for i := range 4 {
 		seen.globals = append(seen.globals, module.ExportedGlobal(string(rune('g'+i))).Get())
+	}
+	if s != nil {
+		s.counts = readCounters(module, s.counters)
 	}
 	memory := module.Memory()
 	all, _ := memory.Read(0, memory.Size())

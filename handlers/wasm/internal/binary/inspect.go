@@ -57,6 +57,7 @@ type Module struct {
 	Globals   []string         // the names of the exports of its mutable globals
 	Volatile  bool             // it has state outside of memory and globals, which an image cannot hold
 	Features  api.CoreFeatures // that its instructions and segments need
+	Counters  Counters         // empty if it is not metered
 
 	start bool   // it has a start function, exported as StartName
 	plain []byte // Code without meters
@@ -65,7 +66,7 @@ type Module struct {
 // Plain returns m without meters. m must be a result of [Inspect]. reason becomes m.Unmetered.
 func (m *Module) Plain(reason string) *Module {
 	plain := *m
-	plain.Code, plain.Metered, plain.Unmetered = withChecks(m.plain), false, reason
+	plain.Code, plain.Metered, plain.Unmetered, plain.Counters = withChecks(m.plain), false, reason, Counters{}
 	return &plain
 }
 
@@ -87,12 +88,17 @@ func (m *Module) WithCode(code []byte) *Module {
 //   - Its data segments are merged if the gap between them is small. Go's linker makes tens of
 //     thousands of segments, and each costs time at every instantiation.
 func Inspect(code []byte, tableEntries uint32) (*Module, error) {
+	return InspectCounting(code, tableEntries, Counting{})
+}
+
+// InspectCounting does what [Inspect] does. The module also counts, if it can be metered.
+func InspectCounting(code []byte, tableEntries uint32, counting Counting) (*Module, error) {
 	sections, err := wasmfile.Sections(code)
 	if err != nil {
 		return nil, err
 	}
 	in := inspection{Module: &Module{}, tableEntries: tableEntries, bodies: make(map[int][]byte), edits: make(map[int][]edit)}
-	in.code.sigs = &in.sigs
+	in.code.sigs, in.code.counting = &in.sigs, counting
 	if in.start, err = in.findStart(sections); err != nil {
 		return nil, err
 	}
@@ -121,7 +127,7 @@ func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 	if err != nil {
 		m = m.Plain(err.Error())
 	} else {
-		m.Code, m.Metered = metered, true
+		m.Code, m.Metered, m.Counters = metered, true, in.code.counters
 	}
 	return m, checkModules(m.Imports, in.firsts)
 }
@@ -171,6 +177,7 @@ func (in *inspection) read(i int, s wasmfile.Section, r *reader) error {
 		}
 		in.sigs.hostInTable = slices.ContainsFunc(r.edits, func(e edit) bool { return int(e.units) < in.sigs.imports })
 	case sectionCode:
+		in.code.startCounting()
 		found, err := scanCode(s.Body, &in.sigs, &in.code)
 		r.Err = err
 		in.Features |= found.features

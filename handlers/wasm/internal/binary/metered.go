@@ -34,6 +34,10 @@ type meteredCode struct {
 	inits bool // memory.init is used
 	table bool // a bulk operation on tables is used
 	err   error
+
+	counting Counting
+	counters Counters
+	current  int // index of the function whose code is written, among those that the module defines
 }
 
 // refuse sets the reason why the module is not metered. The first reason stays.
@@ -60,6 +64,7 @@ func (m *meteredCode) add(f *function) {
 	if m.err != nil {
 		return
 	}
+	m.current = m.count
 	m.body = m.apply(m.body[:0], f.body, f.edits, f.locals)
 	m.out = append(binary.AppendUvarint(m.out, uint64(len(m.body))), m.body...)
 	m.count++
@@ -97,6 +102,8 @@ func (m *meteredCode) apply(out, body []byte, edits []edit, locals uint64) []byt
 			out = binary.AppendUvarint(out, uint64(m.shifted(e.units)))
 		case editCharge, editFixed:
 			out = m.appendCharge(out, e.price(locals))
+		case editCount:
+			out = m.appendCount(out, m.counters.Fuel+int(e.units), 1)
 		case editFill:
 			out = binary.AppendUvarint(append(out, 0x10), uint64(m.fillIndex()))
 		case editCopy:
@@ -119,6 +126,7 @@ func (m *meteredCode) fillIndex() uint32 { return uint32(len(m.sigs.functions)) 
 
 // appendCharge appends: fuel -= units; if fuel < 0 { refuel() }
 func (m *meteredCode) appendCharge(out []byte, units uint64) []byte {
+	out = m.appendSpent(out, units)
 	out = m.appendGlobal(out, 0x23)
 	out = append(appendSigned(append(out, 0x42), int64(units)), 0x7d)
 	out = m.appendGlobal(out, 0x24)
@@ -149,7 +157,10 @@ func (in *inspection) meter(code []byte, sections []wasmfile.Section) ([]byte, e
 	case m.table && in.tableEntries > meteredTable:
 		return nil, fmt.Errorf("bulk operations on a table of %d entries; at most %d can be metered", in.tableEntries, meteredTable)
 	}
-	out := make([]byte, 0, len(code)+len(m.out)-cap(m.body)+len(code)/8)
+	if err := m.checkCounting(); err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(code)+len(m.out)+len(code)/8)
 	out = append(out, code[:8]...)
 	last := byte(0)
 	for i, s := range sections {
@@ -168,7 +179,7 @@ func (in *inspection) meter(code []byte, sections []wasmfile.Section) ([]byte, e
 			out = append(binary.AppendUvarint(append(out, s.ID), uint64(len(body))), body...)
 		}
 	}
-	if len(out) > maxMetered*len(code)+PageSize {
+	if most := maxMetered*len(code) + PageSize; len(out) > most && (m.counters.all() == 0 || len(out) > most+(maxCounted-maxMetered)*len(code)) {
 		return nil, errors.New("it would become too large")
 	}
 	return out, nil
@@ -182,7 +193,7 @@ func (in *inspection) appendMissing(out []byte, last, next byte) []byte {
 		out = append(binary.AppendUvarint(append(out, sectionImport), uint64(len(body))), body...)
 	}
 	if last < sectionGlobal && next > sectionGlobal {
-		body := in.appendFuel([]byte{1})
+		body := in.appendGlobals(binary.AppendUvarint(nil, uint64(in.addedGlobals())))
 		out = append(binary.AppendUvarint(append(out, sectionGlobal), uint64(len(body))), body...)
 	}
 	return out
@@ -194,9 +205,15 @@ func (in *inspection) appendImport(out []byte) []byte {
 	return binary.AppendUvarint(append(out, kindFunction), uint64(len(in.sigs.types)))
 }
 
-// appendFuel appends the global that holds the fuel: a mutable i64 with the initial value 0.
-func (in *inspection) appendFuel(out []byte) []byte {
-	return append(out, 0x7e, 0x01, 0x42, 0x00, 0x0b)
+// addedGlobals returns the number of added globals.
+func (in *inspection) addedGlobals() int { return 1 + in.code.counters.all() }
+
+// appendGlobals appends the global that holds the fuel, and the counters: mutable i64 with the initial value 0.
+func (in *inspection) appendGlobals(out []byte) []byte {
+	for range in.addedGlobals() {
+		out = append(out, 0x7e, 0x01, 0x42, 0x00, 0x0b)
+	}
+	return out
 }
 
 // meteredSection returns the new body of a section, or nil to omit the section. The body of a custom
@@ -219,7 +236,7 @@ func (in *inspection) meteredSection(i int, s wasmfile.Section) ([]byte, error) 
 		kind := string(binary.AppendUvarint(nil, uint64(len(in.sigs.types))+1))
 		return m.extend(s.Body, 2*m.helpers(), kind+kind), nil
 	case sectionGlobal:
-		return m.extend(m.apply(nil, s.Body, edits, 0), 1, string(in.appendFuel(nil))), nil
+		return m.extend(m.apply(nil, s.Body, edits, 0), in.addedGlobals(), string(in.appendGlobals(nil))), nil
 	case sectionExport:
 		own := in.ownExports(m.shifted(in.start), 1)
 		own = appendExport(own, FuelName, kindGlobal, uint32(in.sigs.globals))
@@ -230,7 +247,10 @@ func (in *inspection) meteredSection(i int, s wasmfile.Section) ([]byte, error) 
 		out := binary.AppendUvarint(make([]byte, 0, len(m.out)+512), uint64(m.count+2*m.helpers()))
 		out = append(out, m.out...)
 		if m.bulk {
-			out = appendBody(appendBody(out, m.fill()), m.copy())
+			m.current = m.count
+			out = appendBody(out, m.fill())
+			m.current++
+			out = appendBody(out, m.copy())
 		}
 		return out, nil
 	}

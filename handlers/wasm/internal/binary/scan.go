@@ -30,10 +30,12 @@ func scanCode(code []byte, sigs *signatures, metered *meteredCode) (found scan, 
 		}
 		f = function{reader: newReader(body), sigs: sigs, labels: f.labels[:0]}
 		f.edits = metered.edits[:0]
+		f.cuts = metered.cutsOf(r.position()-len(body), body)
 		f.labels = append(f.labels, label{arity: arity{out: sigs.ofFunction(sigs.imports + i).out}})
 		if err := f.read(); err != nil {
 			return found, fmt.Errorf("function %d: %w", i, err)
 		}
+		metered.counters.Blocks = f.cuts.made
 		metered.add(&f)
 		found.volatile = found.volatile || f.volatile
 		found.features |= f.features
@@ -51,6 +53,7 @@ type function struct {
 	scan
 	effort
 	bill
+	cuts   cuts
 	sigs   *signatures
 	labels []label // of the open blocks; the first is the function itself
 }
@@ -70,8 +73,12 @@ func (f *function) read() error {
 	f.enter()
 	for f.Err == nil && len(f.Data) > 0 {
 		f.next()
-		f.instruction(f.Byte())
+		op := f.Byte()
+		f.count(op)
+		f.instruction(op)
+		f.cut(op)
 	}
+	f.cuts.finish(f.position())
 	if f.Err != nil {
 		return f.Err
 	}

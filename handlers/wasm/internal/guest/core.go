@@ -91,7 +91,7 @@ func valueTypes(types []abi.Type) []api.ValueType {
 func (p *Plugin) AddImports(ctx context.Context, runtime wazero.Runtime, modules []string) error {
 	for _, module := range modules {
 		if module == binary.WASI {
-			if err := instantiateWASI(ctx, runtime); err != nil {
+			if err := p.Host.instantiateWASI(ctx, runtime); err != nil {
 				return err
 			}
 		} else if err := p.addModule(ctx, runtime, module); err != nil {
@@ -119,11 +119,24 @@ func (p *Plugin) addModule(ctx context.Context, runtime wazero.Runtime, module s
 			f = inTime(f)
 		}
 		builder.NewFunctionBuilder().
-			WithGoModuleFunction(adapt(def.Name, f, len(def.Results) > 0), valueTypes(def.Params), valueTypes(def.Results)).
+			WithGoModuleFunction(p.Host.observed(module, def.Name, adapt(def.Name, f, len(def.Results) > 0)), valueTypes(def.Params), valueTypes(def.Results)).
 			Export(def.Name)
 	}
 	_, err := builder.Instantiate(ctx)
 	return err
+}
+
+// observed returns f, which calls OnCall if there is one.
+func (h *Host) observed(module, name string, f api.GoModuleFunc) api.GoModuleFunc {
+	if h.OnCall == nil {
+		return f
+	}
+	name = abi.ImportName(module, name)
+	return func(ctx context.Context, mod api.Module, stack []uint64) {
+		start := h.Clock.Now()
+		defer func() { h.OnCall(name, h.Clock.Now().Sub(start)) }() // f may unwind the guest
+		f(ctx, mod, stack)
+	}
 }
 
 // withheld returns a function that fails because its capability was not granted.

@@ -58,6 +58,9 @@ type Host struct {
 	Compat      probe.Compat
 	Version     string
 
+	// OnCall gets the name and the duration of each call of a function of the host. Nil means none.
+	OnCall func(name string, waited time.Duration)
+
 	Network egress.Network
 	// Namespaces means that guests dial in the network namespace of the attempt's context.
 	Namespaces bool

@@ -23,22 +23,22 @@ import (
 // instantiateWASI adds wazero's WASI functions to a runtime. The functions that close files do
 // nothing: a guest has stdin, stdout and stderr only, and a reset would not reopen them. The
 // parameters that determine how long a function runs are bounded, see wasiBounds.
-func instantiateWASI(ctx context.Context, runtime wazero.Runtime) error {
+func (h *Host) instantiateWASI(ctx context.Context, runtime wazero.Runtime) error {
 	builder := runtime.NewHostModuleBuilder(binary.WASI)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(builder)
-	if err := boundWASI(ctx, builder); err != nil {
+	if err := h.boundWASI(ctx, builder); err != nil {
 		return err
 	}
 	one := []api.ValueType{api.ValueTypeI32}
-	builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(closeFile), one, one).Export("fd_close")
+	builder.NewFunctionBuilder().WithGoModuleFunction(h.observed(binary.WASI, "fd_close", closeFile), one, one).Export("fd_close")
 	two := []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}
-	builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(renumberFile), two, one).Export("fd_renumber")
+	builder.NewFunctionBuilder().WithGoModuleFunction(h.observed(binary.WASI, "fd_renumber", renumberFile), two, one).Export("fd_renumber")
 	_, err := builder.Instantiate(ctx)
 	return err
 }
 
 // closeFile is fd_close: it does nothing.
-func closeFile(_ context.Context, stack []uint64) {
+func closeFile(_ context.Context, _ api.Module, stack []uint64) {
 	errno := abi.OK
 	if uint32(stack[0]) > 2 {
 		errno = abi.EBADF
@@ -46,7 +46,7 @@ func closeFile(_ context.Context, stack []uint64) {
 	stack[0] = uint64(errno)
 }
 
-func renumberFile(_ context.Context, stack []uint64) { stack[0] = uint64(abi.ENOTSUP) }
+func renumberFile(_ context.Context, _ api.Module, stack []uint64) { stack[0] = uint64(abi.ENOTSUP) }
 
 // World is the host's side of one instance: its streams, its clock, and the current call. Only the
 // goroutine that runs the instance may use it.
@@ -239,7 +239,7 @@ func wasiBounds() map[string]wasiBound {
 
 // boundWASI replaces functions of wazero by bounded ones. wazero's own functions are only accessible
 // by compiling them in another runtime.
-func boundWASI(ctx context.Context, builder wazero.HostModuleBuilder) error {
+func (h *Host) boundWASI(ctx context.Context, builder wazero.HostModuleBuilder) error {
 	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	defer runtime.Close(ctx)
 	theirs := runtime.NewHostModuleBuilder(binary.WASI)
@@ -249,16 +249,22 @@ func boundWASI(ctx context.Context, builder wazero.HostModuleBuilder) error {
 		return err
 	}
 	functions := compiled.ExportedFunctions()
-	for name, bound := range wasiBounds() {
-		def, ok := functions[name]
-		if !ok {
+	bounds := wasiBounds()
+	for name := range bounds {
+		if functions[name] == nil {
 			return fmt.Errorf("wazero has no %s.%s", binary.WASI, name)
+		}
+	}
+	for name, def := range functions {
+		bound, bounded := bounds[name]
+		if !bounded && h.OnCall == nil {
+			continue
 		}
 		f, ok := def.GoFunction().(api.GoModuleFunction)
 		if !ok {
 			return fmt.Errorf("%s.%s is not a function of the host", binary.WASI, name)
 		}
-		builder.NewFunctionBuilder().WithGoModuleFunction(bound.apply(f), def.ParamTypes(), def.ResultTypes()).Export(name)
+		builder.NewFunctionBuilder().WithGoModuleFunction(h.observed(binary.WASI, name, bound.apply(f)), def.ParamTypes(), def.ResultTypes()).Export(name)
 	}
 	return nil
 }
