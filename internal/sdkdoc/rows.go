@@ -127,6 +127,6 @@ var helpers = []row{
 	{"random bytes", [4]string{standard, "random", "prober_random", "random"}},
 	{"writing JSON", [4]string{standard, "json::quote json::object", "prober_add_quoted prober_add_field prober_add_pairs", "quote"}},
 	{"hexadecimal, base64", [4]string{standard, "digest::to_hex digest::to_base64 digest::from_base64", library, unported}},
-	{"MD5, SHA-1, SHA-256, HMAC, PBKDF2", [4]string{standard, "digest::md5 digest::sha1 digest::sha256 digest::hmac_sha256 digest::pbkdf2_sha256", library, unported}},
+	{"MD5, SHA-1, SHA-256, SHA-512, HMAC, PBKDF2", [4]string{standard, "digest::md5 digest::sha1 digest::sha256 digest::sha512 digest::hmac_sha256 digest::hmac_sha512 digest::pbkdf2_sha256 digest::pbkdf2_sha512", library, unported}},
 	{"all of a client for a protocol", [4]string{"-`sdk.Dial` in libraries that take a dialer, `sdk/sdkhttp`", "-crates over `Read` and `Write`", library, unported}},
 }

@@ -199,6 +199,11 @@ func sshFaults(t *testing.T) []fault {
 		{"nginx at the port", web, within("1s", banner), "failure", "timed out after 1s: read tcp {AT}: connected after …; 0 bytes sent, 0 received"},
 		{"cut banner", cut(t, at, 5), banner, "failure", `the peer ended without "^SSH-2.0-"; its last line was "SSH-2"`},
 		{"slow banner", slow(t, at, 300*time.Millisecond), talk(object{"latency": object{"warn": "200ms"}}, "^SSH-2.0-"), "warning", "it took … ms, more than 200ms"},
+		{"ssh: identification", at, byPlugin("ssh", object{"software": "OpenSSH_"}), "success", "SSH-2.0-OpenSSH_…"},
+		{"ssh: another host key", at, byPlugin("ssh", object{"hostKey": "SHA256:" + strings.Repeat("A", 43)}), "failure", "the host key is ssh-ed25519 SHA256:…, want SHA256:AAAA…"},
+		{"ssh: MaxStartups", full, byPlugin("ssh", object{}), "failure", `no identification of SSH after "Exceeded MaxStartups": the server closed the connection`},
+		{"ssh: nginx at the port", web, within("1s", byPlugin("ssh", object{})), "failure", noGreeting},
+		{"ssh: cut banner", cut(t, at, 5), byPlugin("ssh", object{}), "failure", `…the server closed the connection after 5 bytes, "SSH-2"`},
 		{"tcpSocket: stopped", sshd(t, "").stop(), object{"tcpSocket": object{}}, "failure", "dial tcp {AT}: connect: connection refused"},
 	}
 	return append(rows, down(t, sshd(t, ""), banner, silence)...)

@@ -60,6 +60,13 @@ var services = []struct {
 	{"openssh", sshFaults},
 	{"slapd", slapdFaults},
 	{"mosquitto", mosquittoFaults},
+	{"imap and pop3", mailFaults},
+	{"kafka", kafkaFaults},
+	{"etcd", etcdFaults},
+	{"mongodb", mongoDBFaults},
+	{"s3", s3Faults},
+	{"coturn", coturnFaults},
+	{"snmpd", snmpdFaults},
 }
 
 // TestFaults gives agents real servers, each with a fault. The state must be right, and its cause must be the same in
@@ -142,7 +149,10 @@ func (a *faultAgent) config() object {
 	maps.Copy(receiver, a.receiver)
 	return object{
 		"apiVersion": "prober.dev/v1", "kind": "AgentConfig", "targets": groups, "notify": object{"receivers": []object{receiver}},
-		"plugins": []object{{"name": "httpcheck", "grants": []string{"http://127.0.0.1:*", "https://127.0.0.1:*"}}},
+		"plugins": []object{
+			{"name": "httpcheck", "grants": []string{"http://127.0.0.1:*", "https://127.0.0.1:*"}},
+			{"name": "kafka", "grants": []string{"tcp://127.0.0.1:*"}},
+		},
 	}
 }
 

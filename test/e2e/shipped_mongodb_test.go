@@ -9,16 +9,23 @@ import (
 	"time"
 )
 
-// TestShippedMongoDB asks a primary of a replica set that is made of the packages of MongoDB's driver.
-func TestShippedMongoDB(t *testing.T) {
-	t.Parallel()
-	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
+// startMongoDB starts a primary of a replica set that is made of the packages of MongoDB's driver. It returns its
+// addresses without and with TLS.
+func startMongoDB(t *testing.T, cert, key string) (primary, secured string) {
+	t.Helper()
 	program := filepath.Join(t.TempDir(), "mongodb")
 	if out, err := exec.Command("go", "build", "-C", "mongodb", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	primary, secured := freeAddress(t), freeAddress(t)
+	primary, secured = freeAddress(t), freeAddress(t)
 	listening(t, secured, exec.Command(program, primary, secured, cert, key))
+	return primary, secured
+}
+
+func TestShippedMongoDB(t *testing.T) {
+	t.Parallel()
+	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
+	primary, secured := startMongoDB(t, cert, key)
 	tlsConfig := `"tls":true,"tlsConfig":{"serverName":"mail.example.com","ca":` + jsonText(t, ca) + `}`
 	runShipped(t, "mongodb", secured, []shippedCase{
 		{"over TLS", `{` + tlsConfig + `}`, "success", "a primary of the replica set rs0 answers"},

@@ -8,16 +8,21 @@ import (
 	"testing"
 )
 
-// TestShippedS3 probes gofakes3, which verifies signatures by code of its own.
-func TestShippedS3(t *testing.T) {
-	t.Parallel()
+// startS3 starts gofakes3, which verifies signatures by code of its own, and returns its address. Its clock is ahead.
+func startS3(t *testing.T, ahead string) string {
+	t.Helper()
 	program := filepath.Join(t.TempDir(), "s3server")
 	if out, err := exec.Command("go", "build", "-C", "s3server", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	address, ahead := freeAddress(t), freeAddress(t)
-	listening(t, address, exec.Command(program, address, "PROBE", "open sesame", "0s"))
-	listening(t, ahead, exec.Command(program, ahead, "PROBE", "open sesame", "1h"))
+	address := freeAddress(t)
+	listening(t, address, exec.Command(program, address, "PROBE", "open sesame", ahead))
+	return address
+}
+
+func TestShippedS3(t *testing.T) {
+	t.Parallel()
+	address, ahead := startS3(t, "0s"), startS3(t, "1h")
 	const login = `"bucket":"backups","accessKeyId":"PROBE","secretAccessKey":"open sesame"`
 	runShipped(t, "s3", address, []shippedCase{
 		{"bucket", `{` + login + `}`, "success", "the bucket backups exists"},

@@ -4,11 +4,18 @@ package e2e
 
 import "testing"
 
-func TestShippedSNMP(t *testing.T) {
-	t.Parallel()
+// startSNMP starts an agent with the community opensesame, and returns its address. It needs some time before it answers.
+func startSNMP(t *testing.T) string {
+	t.Helper()
 	address := freeAddress(t)
 	config := publicConfig(t, "rocommunity opensesame 127.0.0.1\nsysName core-1\nsysServices 72\n")
 	starts(t, unprivileged(t, "env", "SNMP_PERSISTENT_DIR="+dataFolder(t), "snmpd", "-f", "-Lo", "-C", "-c", config, "udp:"+address))
+	return address
+}
+
+func TestShippedSNMP(t *testing.T) {
+	t.Parallel()
+	address := startSNMP(t)
 	const community = `"community":"opensesame"`
 	await(t, "the agent to answer", func() bool {
 		v, _ := probeShipped(t, "snmp", address, `{`+community+`}`)

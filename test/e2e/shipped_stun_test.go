@@ -9,14 +9,21 @@ import (
 	"time"
 )
 
-func TestShippedSTUN(t *testing.T) {
-	t.Parallel()
-	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
-	plain, secured := freeAddress(t), freeAddress(t)
+// startCoturn starts a server, and returns its addresses without and with TLS.
+func startCoturn(t *testing.T, cert, key string) (plain, secured string) {
+	t.Helper()
+	plain, secured = freeAddress(t), freeAddress(t)
 	host, port, _ := net.SplitHostPort(plain)
 	_, tlsPort, _ := net.SplitHostPort(secured)
 	listening(t, plain, unprivileged(t, "turnserver", "-n", "--stun-only", "--no-cli", "--no-dtls", "--listening-ip", host, "--listening-port", port,
 		"--tls-listening-port", tlsPort, "--cert", cert, "--pkey", key, "--log-file", "stdout", "--pidfile", filepath.Join(dataFolder(t), "pid")))
+	return plain, secured
+}
+
+func TestShippedSTUN(t *testing.T) {
+	t.Parallel()
+	cert, key, ca := pemFiles(t, selfSigned(t, 24*time.Hour))
+	plain, secured := startCoturn(t, cert, key)
 	runShipped(t, "stun", plain, []shippedCase{
 		{"over UDP", `{}`, "success", "seen as 127.0.0.1:"},
 		{"name of the server", `{}`, "success", " by Coturn"},

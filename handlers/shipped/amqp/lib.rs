@@ -26,24 +26,14 @@ const FRAME: u32 = 128 << 10;
 /// The bit of a declaration that creates no queue.
 const PASSIVE: u8 = 1;
 
-const NEED_LOGIN: [&str; 3] = ["password", "vhost", "queue"];
-
 /// The longest short string.
 const MAX_SHORT: usize = 255;
 
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
-    if config.get("username").is_none() {
-        if let Some(name) = NEED_LOGIN.iter().find(|name| config.get(name).is_some()) {
-            return Err(format!("{}: needs a username", name).into());
-        }
-    } else if config.get("password").is_none() {
-        return Err("username: needs a password".into());
-    }
-    if ["username", "password"].iter().any(|name| config.text(name).contains('\0')) {
-        return Err("a zero byte is in username or password".into());
-    }
+    common::validate_login(&config, &["vhost", "queue"])?;
+    common::validate_strings(&config, &["username", "password"])?;
     for (name, value) in [("vhost", config.text("vhost")), ("queue.name", queue(&config).text("name"))] {
         if value.len() > MAX_SHORT {
             return Err(format!("{}: longer than {} bytes", name, MAX_SHORT).into());

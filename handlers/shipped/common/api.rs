@@ -1,8 +1,8 @@
 //! Requests to an API over HTTP, whose answers are bounded. Read ask first.
 
 use crate::config::{tls_options, Config};
-use crate::peer::{shown, Error, Result};
-use crate::{check_latency, tls, web, Findings};
+use crate::peer::{conclude, shown, Error, Result};
+use crate::{tls, web, Findings};
 use prober::{http, json, Request};
 use std::io::{self, Read};
 use std::time::Instant;
@@ -48,17 +48,7 @@ pub fn ask(request: &Request, talk: impl FnOnce(&mut Api) -> Result<String>) -> 
         tls::metrics(&mut findings, &info);
         tls::check_age(&mut findings, &config, &info)?;
     }
-    let success = match said {
-        Ok(text) => {
-            check_latency(&mut findings, &config, took)?;
-            text
-        }
-        Err(e) => {
-            e.add_to(&mut findings);
-            String::new()
-        }
-    };
-    Ok(findings.outcome(success))
+    conclude(findings, &config, said, took)
 }
 
 impl Api<'_> {

@@ -16,7 +16,6 @@ pub mod query;
 pub mod regexp;
 pub mod scram;
 mod secrets;
-mod sha512;
 pub mod tls;
 pub mod url;
 pub mod web;
@@ -185,6 +184,40 @@ pub fn validate_bounds(config: &config::Config, field: &str) -> prober::Result<(
     limits.duration("warn")?;
     limits.duration("fail")?;
     Ok(())
+}
+
+/// Checks that a username has a password and a password a username, and that fields about a login are only there with
+/// them.
+pub fn validate_login(config: &config::Config, fields: &[&str]) -> prober::Result<()> {
+    let has_user = config.get("username").is_some();
+    if has_user != config.get("password").is_some() {
+        return Err("username and password: one of them is not set".into());
+    }
+    match fields.iter().find(|field| !has_user && config.get(field).is_some()) {
+        Some(field) => Err(format!("{}: needs a username and a password", field).into()),
+        None => Ok(()),
+    }
+}
+
+/// Checks that fields have no zero byte, which ends strings in a protocol.
+pub fn validate_strings(config: &config::Config, fields: &[&str]) -> prober::Result<()> {
+    match fields.iter().find(|field| config.text(field).contains('\0')) {
+        Some(field) => Err(format!("{}: has a zero byte", field).into()),
+        None => Ok(()),
+    }
+}
+
+/// Checks the fields of a server of mail, of which some are about a login.
+pub fn validate_mail(config: &config::Config, fields: &[&str]) -> prober::Result<()> {
+    let (tls, start_tls) = (config.flag("tls"), config.flag("startTLS"));
+    if tls && start_tls {
+        return Err("startTLS: cannot be used with tls".into());
+    }
+    validate_login(config, fields)?;
+    if config.get("username").is_some() && !tls && !start_tls {
+        return Err("username: a login needs startTLS or tls".into());
+    }
+    validate_limits(config)
 }
 
 /// Checks the fields timeout, certificateAge and latency.

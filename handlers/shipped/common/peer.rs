@@ -7,7 +7,7 @@ use prober::net::{self, Conn};
 use prober::{json, Request};
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The most bytes of a message.
 pub const MAX_MESSAGE: usize = 256 << 10;
@@ -65,7 +65,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn add_to(self, findings: &mut Findings) {
+    pub fn add_to(self, findings: &mut Findings) {
         match &self {
             Error::Io(_) => findings.fail(self.to_string()),
             Error::Refused(_) => findings.fail_for("body", self.to_string()),
@@ -119,27 +119,48 @@ pub fn converse(protocol: &Protocol, request: &Request, talk: impl FnOnce(&mut P
         }
     };
     findings.metric("connect_seconds", "s", start.elapsed().as_secs_f64());
-    let mut peer =
-        Peer { config: &config, findings, name: protocol.name, conn, tls_first: protocol.tls_first, buf: Vec::new(), awaited: Awaited::default() };
-    let secured = if protocol.tls_first && config.flag("tls") { peer.start_tls() } else { Ok(()) };
-    let said = secured.and_then(|_| talk(&mut peer));
+    let mut peer = Peer::new(&config, findings, protocol.name, protocol.tls_first, conn);
+    let said = peer.begin().and_then(|_| talk(&mut peer));
     let took = start.elapsed();
     peer.check_certificates()?;
-    let mut findings = peer.findings;
-    let success = match said {
+    conclude(peer.findings, &config, said, took)
+}
+
+/// Returns the outcome of a check that took some time. said is the message of a Success.
+pub(crate) fn conclude(mut findings: Findings, config: &Config, said: Result<String>, took: Duration) -> prober::Result {
+    match said {
         Ok(text) => {
-            check_latency(&mut findings, &config, took)?;
-            text
+            check_latency(&mut findings, config, took)?;
+            Ok(findings.outcome(text))
         }
         Err(e) => {
             e.add_to(&mut findings);
-            String::new()
+            Ok(findings.outcome(String::new()))
         }
-    };
-    Ok(findings.outcome(success))
+    }
 }
 
-impl Peer<'_> {
+impl<'a> Peer<'a> {
+    /// Connects to another server of the same protocol, such as "tcp://kafka-2.internal:9092". The operator must
+    /// have granted its address.
+    pub fn dial(&self, url: &str) -> Result<Peer<'a>> {
+        let mut peer = Peer::new(self.config, Findings::default(), self.name, self.tls_first, net::dial(url, None)?);
+        peer.begin()?;
+        Ok(peer)
+    }
+
+    fn new(config: &'a Config<'a>, findings: Findings, name: &'static str, tls_first: bool, conn: Conn) -> Peer<'a> {
+        Peer { config, findings, name, conn, tls_first, buf: Vec::new(), awaited: Awaited::default() }
+    }
+
+    /// Makes TLS before anything else, if the field tls says so.
+    fn begin(&mut self) -> Result<()> {
+        match self.tls_first && self.config.flag("tls") {
+            true => self.start_tls(),
+            false => Ok(()),
+        }
+    }
+
     /// Sets the step whose answer comes next. It begins errors of I/O, and is part of the message of an attempt
     /// whose time ends before the server has answered.
     pub fn awaits(&mut self, step: &str) {

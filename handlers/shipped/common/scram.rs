@@ -1,8 +1,7 @@
 //! SCRAM (RFC 5802, RFC 7677), in which client and server prove to each other that they know the password,
 //! without sending it.
 
-use crate::sha512;
-use prober::digest::{from_base64, hmac_sha256, pbkdf2_sha256, sha256, to_base64};
+use prober::digest::{from_base64, hmac_sha256, hmac_sha512, pbkdf2_sha256, pbkdf2_sha512, sha256, sha512, to_base64};
 
 /// How many random bytes a nonce needs.
 pub const NONCE: usize = 18;
@@ -27,9 +26,9 @@ pub static SHA256: Mechanism = Mechanism {
 
 pub static SHA512: Mechanism = Mechanism {
     name: "SCRAM-SHA-512",
-    hash: |data| sha512::sum(data).to_vec(),
-    hmac: |key, data| sha512::hmac(key, data).to_vec(),
-    stretch: |password, salt, rounds| sha512::pbkdf2(password, salt, rounds).to_vec(),
+    hash: |data| sha512(data).to_vec(),
+    hmac: |key, data| hmac_sha512(key, data).to_vec(),
+    stretch: |password, salt, rounds| pbkdf2_sha512(password, salt, rounds).to_vec(),
 };
 
 /// A login that begins with the first message of the client.

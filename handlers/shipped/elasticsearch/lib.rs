@@ -33,9 +33,7 @@ const NUMBERS: [(&str, &str, &str, &str); 9] = [
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
-    if config.get("username").is_some() != config.get("password").is_some() {
-        return Err("username, password: one needs the other".into());
-    }
+    common::validate_login(&config, &[])?;
     if config.get("username").is_some() && config.get("apiKey").is_some() {
         return Err("apiKey: not with username".into());
     }

@@ -18,9 +18,7 @@ const ABOUT_STATUS: [&str; 4] = ["raftLag", "dbSize", "quota", "quotaUsed"];
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
-    if config.get("username").is_some() != config.get("password").is_some() {
-        return Err("username, password: one needs the other".into());
-    }
+    common::validate_login(&config, &[])?;
     if config.get("status") == Some("false") {
         if let Some(field) = ABOUT_STATUS.iter().chain(&["username"]).find(|name| config.get(name).is_some()) {
             return Err(format!("{}: needs the status", field).into());

@@ -17,23 +17,7 @@ const PROTOCOL: Protocol = Protocol { name: "IMAP", tls_first: true };
 
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
-    let config = Config::of(&request);
-    let (tls, start_tls) = (config.flag("tls"), config.flag("startTLS"));
-    if tls && start_tls {
-        return Err("startTLS: cannot be used with tls".into());
-    }
-    if config.get("username").is_some() != config.get("password").is_some() {
-        return Err("username: needs a password, and a password a username".into());
-    }
-    if config.get("username").is_some() && !tls && !start_tls {
-        return Err("username: a login needs startTLS or tls".into());
-    }
-    for field in ["mailbox", "messages", "unseen"] {
-        if config.get(field).is_some() && config.get("username").is_none() {
-            return Err(format!("{}: needs a username and a password", field).into());
-        }
-    }
-    common::validate_limits(&config)
+    common::validate_mail(&Config::of(&request), &["mailbox", "messages", "unseen"])
 }
 
 fn probe(request: &Request) -> prober::Result {

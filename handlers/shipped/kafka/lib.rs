@@ -1,16 +1,20 @@
-//! The plugin kafka: logs in to a Kafka broker, and checks the brokers, topics and partitions of its cluster. Read
-//! talk first.
+//! The plugin kafka: logs in to a Kafka broker, and checks the brokers, topics and partitions of its cluster, and the
+//! lag of consumer groups. Read talk first.
 
 use common::config::Config;
 use common::peer::{converse, Peer, Protocol, Result};
 use prober::Request;
 use std::time::Instant;
 
+mod brokers;
+mod ends;
+mod groups;
+mod lag;
 mod login;
 mod metadata;
 mod wire;
 
-use wire::{Broker, METADATA};
+use wire::{Broker, FIND_COORDINATOR, LIST_OFFSETS, METADATA, OFFSET_FETCH};
 
 prober::plugin!(probe, validate);
 
@@ -19,26 +23,27 @@ const PROTOCOL: Protocol = Protocol { name: "Kafka", tls_first: true };
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
-    if config.get("username").is_some() != config.get("password").is_some() {
-        return Err("username and password: one of them is not set".into());
-    }
-    if config.get("mechanism").is_some() && config.get("username").is_none() {
-        return Err("mechanism: needs a username".into());
-    }
-    if ["username", "password"].iter().any(|name| config.text(name).contains('\0')) {
-        return Err("a zero byte is in username or password".into());
-    }
+    common::validate_login(&config, &["mechanism"])?;
+    common::validate_strings(&config, &["username", "password"])?;
+    lag::validate(&config)?;
     common::validate_limits(&config)
 }
 
 fn probe(request: &Request) -> prober::Result {
-    converse(&PROTOCOL, request, talk)
+    converse(&PROTOCOL, request, |peer| talk(peer, request))
 }
 
-fn talk(peer: &mut Peer) -> Result<String> {
+fn talk(peer: &mut Peer, request: &Request) -> Result<String> {
     let start = Instant::now();
-    let mut broker = Broker::new(peer);
-    login::open(&mut broker, &[METADATA])?;
+    let mut number = 0;
+    let mut broker = Broker { peer, number: &mut number, place: String::new() };
+    let with_lag = broker.peer.config.get("consumerGroups").is_some();
+    let apis: &[_] = if with_lag { &[METADATA, FIND_COORDINATOR, OFFSET_FETCH, LIST_OFFSETS] } else { &[METADATA] };
+    login::open(&mut broker, apis)?;
     broker.peer.findings.metric("login_seconds", "s", start.elapsed().as_secs_f64());
-    metadata::check(&mut broker)
+    let (mut success, brokers) = metadata::check(&mut broker)?;
+    if with_lag {
+        success += &lag::check(broker, request, brokers == 1)?;
+    }
+    Ok(success)
 }

@@ -19,13 +19,13 @@ const UNKNOWN_TOPIC: i16 = 3;
 
 /// The partitions with some fault: their number, and the first names.
 #[derive(Default)]
-struct Faulty {
-    count: usize,
+pub struct Faulty {
+    pub count: usize,
     names: Vec<String>,
 }
 
 impl Faulty {
-    fn add(&mut self, topic: &str, partition: i32) {
+    pub fn add(&mut self, topic: &str, partition: i32) {
         self.count += 1;
         if self.names.len() < MAX_NAMED {
             self.names.push(format!("{}-{}", topic, partition));
@@ -52,23 +52,60 @@ struct Cluster {
     partitions: usize,
     leaderless: Faulty,
     under_replicated: Faulty,
-    missing: Vec<String>, // topics of the config that the answer does not have
+    missing: Vec<String>,  // topics of the config that the answer does not have
+    failures: Vec<String>, // why topics fail
 }
 
-/// Checks the cluster, and returns the message of a Success.
-pub fn check(broker: &mut Broker) -> Result<String> {
+impl Cluster {
+    fn add(&mut self, item: Item) -> Result<()> {
+        match item {
+            Item::Broker { .. } => self.brokers += 1,
+            Item::Controller(id) => self.controller = id,
+            Item::Topic { name, error } => {
+                self.missing.retain(|topic| topic != name);
+                match error {
+                    0 => self.topics += 1,
+                    _ if self.failures.len() == MAX_NAMED => {}
+                    _ => self.failures.push(topic_failure(name, error)),
+                }
+            }
+            Item::Partition { topic, number, leader, replicas, in_sync } => {
+                self.partitions += 1;
+                if leader < 0 {
+                    self.leaderless.add(topic, number);
+                } else if in_sync < replicas {
+                    self.under_replicated.add(topic, number);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns why a topic fails that has an error.
+pub fn topic_failure(topic: &str, error: i16) -> String {
+    match error {
+        UNKNOWN_TOPIC => format!("the topic {} does not exist", topic),
+        _ => format!("the topic {}: {}", topic, reason(error)),
+    }
+}
+
+/// Checks the cluster. Returns the message of a Success, and the number of brokers.
+pub fn check(broker: &mut Broker) -> Result<(String, usize)> {
     let start = Instant::now();
     let wanted = broker.peer.config.texts("topics");
     let step = if broker.peer.config.get("username").is_some() { METADATA.name } else { "Metadata without a login" };
     let answer = broker.ask(&METADATA, step, &request(&wanted))?;
-    let (cluster, failures) = read(answer, wanted)?;
+    let mut cluster = Cluster { missing: wanted, ..Cluster::default() };
+    read(answer, |item| cluster.add(item))?;
     let peer = &mut broker.peer;
     peer.findings.metric("metadata_seconds", "s", start.elapsed().as_secs_f64());
-    for why in failures {
+    for why in cluster.failures.drain(..) {
         peer.findings.fail_for("body", why);
     }
     report(&mut peer.findings, peer.config, &cluster);
-    Ok(format!("{}, {} with {}", counted(cluster.brokers, "broker"), counted(cluster.topics, "topic"), counted(cluster.partitions, "partition")))
+    let (brokers, topics) = (counted(cluster.brokers, "broker"), counted(cluster.topics, "topic"));
+    Ok((format!("{}, {} with {}", brokers, topics, counted(cluster.partitions, "partition")), cluster.brokers))
 }
 
 fn counted(n: usize, what: &str) -> String {
@@ -76,7 +113,7 @@ fn counted(n: usize, what: &str) -> String {
 }
 
 /// Returns the body of a request for topics, or for all if there are none. No topic is created by it.
-fn request(topics: &[String]) -> Vec<u8> {
+pub fn request(topics: &[String]) -> Vec<u8> {
     let mut body = Vec::new();
     match topics {
         [] => body.extend_from_slice(&(-1_i32).to_be_bytes()),
@@ -89,52 +126,40 @@ fn request(topics: &[String]) -> Vec<u8> {
     body
 }
 
-/// Reads an answer. It also returns why topics fail.
-fn read(mut answer: Answer, wanted: Vec<String>) -> Result<(Cluster, Vec<String>)> {
-    let mut cluster = Cluster { missing: wanted, ..Cluster::default() };
-    let mut failures = Vec::new();
+/// An item of an answer.
+pub enum Item<'t> {
+    Broker { id: i32, host: String, port: i32 },
+    /// The number of the broker that is the controller.
+    Controller(i32),
+    Topic { name: &'t str, error: i16 },
+    /// A partition of the topic before it.
+    Partition { topic: &'t str, number: i32, leader: i32, replicas: usize, in_sync: usize },
+}
+
+/// Reads an answer, and calls each for its items in their order.
+pub fn read(mut answer: Answer, mut each: impl FnMut(Item) -> Result<()>) -> Result<()> {
     answer.i32()?; // throttle_time_ms
-    cluster.brokers = answer.count(LEAST_BROKER)?;
-    for _ in 0..cluster.brokers {
-        answer.i32()?; // its number
-        answer.text()?; // host
-        answer.i32()?; // port
+    for _ in 0..answer.count(LEAST_BROKER)? {
+        each(Item::Broker { id: answer.i32()?, host: answer.text()?, port: answer.i32()? })?;
         answer.text()?; // rack
     }
     answer.text()?; // the cluster's ID
-    cluster.controller = answer.i32()?;
+    each(Item::Controller(answer.i32()?))?;
     for _ in 0..answer.count(LEAST_TOPIC)? {
-        let (error, name) = (answer.i16()?, answer.text()?);
+        let (error, topic) = (answer.i16()?, answer.topic()?);
         answer.skip(1)?; // whether it is internal
-        cluster.missing.retain(|topic| *topic != name);
-        match error {
-            0 => cluster.topics += 1,
-            _ if failures.len() == MAX_NAMED => {}
-            UNKNOWN_TOPIC => failures.push(format!("the topic {} does not exist", name)),
-            _ => failures.push(format!("the topic {}: {}", name, reason(error))),
-        }
+        each(Item::Topic { name: &topic, error })?;
         for _ in 0..answer.count(LEAST_PARTITION)? {
-            read_partition(&mut answer, &name, &mut cluster)?;
+            answer.i16()?; // an error, such as a leader that is missing
+            let (number, leader) = (answer.i32()?, answer.i32()?);
+            let replicas = answer.count(4)?;
+            answer.skip(4 * replicas)?;
+            let in_sync = answer.count(4)?;
+            answer.skip(4 * in_sync)?;
+            each(Item::Partition { topic: &topic, number, leader, replicas, in_sync })?;
         }
     }
-    answer.end()?;
-    Ok((cluster, failures))
-}
-
-fn read_partition(answer: &mut Answer, topic: &str, cluster: &mut Cluster) -> Result<()> {
-    answer.i16()?; // an error, such as a leader that is missing
-    let (partition, leader) = (answer.i32()?, answer.i32()?);
-    let replicas = answer.count(4)?;
-    answer.skip(4 * replicas)?;
-    let in_sync = answer.count(4)?;
-    answer.skip(4 * in_sync)?;
-    cluster.partitions += 1;
-    if leader < 0 {
-        cluster.leaderless.add(topic, partition);
-    } else if in_sync < replicas {
-        cluster.under_replicated.add(topic, partition);
-    }
-    Ok(())
+    answer.end()
 }
 
 fn report(findings: &mut Findings, config: &Config, cluster: &Cluster) {

@@ -20,10 +20,7 @@ const LIFE: u32 = 60;
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
-    let (username, password) = (config.get("username"), config.get("password"));
-    if username.is_some() != password.is_some() {
-        return Err("username: needs a password, and a password a username".into());
-    }
+    common::validate_login(&config, &[])?;
     if config.text("username").contains([' ', '\r', '\n'].as_slice()) {
         return Err("username: must not have spaces".into());
     }

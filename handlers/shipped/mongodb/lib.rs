@@ -27,12 +27,7 @@ const ROUTER: &str = "isdbgrid";
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
-    if config.get("username").is_some() != config.get("password").is_some() {
-        return Err("username and password: one of them is not set".into());
-    }
-    if config.get("authSource").is_some() && config.get("username").is_none() {
-        return Err("authSource: needs a username".into());
-    }
+    common::validate_login(&config, &["authSource"])?;
     common::validate_bounds(&config, "lag")?;
     common::validate_limits(&config)
 }

@@ -38,9 +38,7 @@ const APPLIER_CHANNEL: &str = "group_replication_applier";
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
-    if ["username", "password", "database"].iter().any(|name| config.text(name).contains('\0')) {
-        return Err("a zero byte is in username, password or database".into());
-    }
+    common::validate_strings(&config, &["username", "password", "database"])?;
     if let Some(name) = ["password", "database", "query", "role", "lag"].iter().find(|name| config.get(name).is_some()) {
         if config.get("username").is_none() {
             return Err(format!("{}: needs a username", name).into());

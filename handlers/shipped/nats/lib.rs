@@ -17,9 +17,7 @@ const MAX_LINES: usize = 100;
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
-    if config.get("username").is_some() != config.get("password").is_some() {
-        return Err("username: needs a password, and a password a username".into());
-    }
+    common::validate_login(&config, &[])?;
     if config.get("token").is_some() && config.get("username").is_some() {
         return Err("token: cannot be used with a username".into());
     }

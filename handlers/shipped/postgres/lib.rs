@@ -28,9 +28,7 @@ const NEED_LOGIN: [&str; 3] = ["query", "role", "lag"];
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
     let config = Config::of(&request);
-    if ["username", "password", "database", "query"].iter().any(|name| config.text(name).contains('\0')) {
-        return Err("a zero byte is in username, password, database or query".into());
-    }
+    common::validate_strings(&config, &["username", "password", "database", "query"])?;
     query::validate(&config)?;
     common::validate_bounds(&config, "lag")?;
     common::validate_limits(&config)

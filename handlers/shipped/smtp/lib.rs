@@ -15,18 +15,7 @@ const MAX_LINES: usize = 100;
 
 fn validate() -> prober::Result<()> {
     let request = Request::read()?;
-    let config = Config::of(&request);
-    let (tls, start_tls) = (config.flag("tls"), config.flag("startTLS"));
-    if tls && start_tls {
-        return Err("startTLS: cannot be used with tls".into());
-    }
-    if config.get("username").is_some() != config.get("password").is_some() {
-        return Err("username: needs a password, and a password a username".into());
-    }
-    if config.get("username").is_some() && !tls && !start_tls {
-        return Err("username: a login needs startTLS or tls".into());
-    }
-    common::validate_limits(&config)
+    common::validate_mail(&Config::of(&request), &[])
 }
 
 fn probe(request: &Request) -> prober::Result {

@@ -1,7 +1,7 @@
 //! X25519 of RFC 7748 and the verification of Ed25519 of RFC 8032, after TweetNaCl, which is in the public domain.
 //! A number modulo 2^255-19 is 16 limbs of 16 bits.
 
-use crate::sha512::sha512;
+use prober::digest::sha512;
 
 #[derive(Clone, Copy)]
 struct Number([i64; 16]);

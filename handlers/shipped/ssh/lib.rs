@@ -4,7 +4,6 @@
 mod curve;
 mod exchange;
 mod packet;
-mod sha512;
 
 use common::config::Config;
 use common::peer::{converse, shown, Error, Peer, Protocol, Result};

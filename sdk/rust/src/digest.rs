@@ -1,8 +1,10 @@
 //! Digests for logins, and base64. The standard library does not have them.
 
+pub use crate::sha512::{hmac_sha512, pbkdf2_sha512, sha512};
+
 /// Returns the MD5 digest, for protocols that still need it.
 pub fn md5(data: &[u8]) -> [u8; 16] {
-    let mut all = padded(data, 0);
+    let mut all = padded(data, 0, 64);
     let size = all.len();
     all[size - 8..].reverse(); // MD5 has the low bytes of the length first
     let mut h: [u32; 4] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476];
@@ -41,7 +43,7 @@ const MD5_ROUNDS: [u32; 64] = [
 /// Returns the SHA-1 digest, for protocols that still need it.
 pub fn sha1(data: &[u8]) -> [u8; 20] {
     let mut h: [u32; 5] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0];
-    for block in padded(data, 0).chunks_exact(64) {
+    for block in padded(data, 0, 64).chunks_exact(64) {
         let mut w = [0; 80];
         words(block, &mut w);
         for i in 16..80 {
@@ -74,10 +76,14 @@ pub fn hmac_sha256(key: &[u8], data: &[u8]) -> [u8; 32] {
 /// Returns the key of PBKDF2 with HMAC-SHA-256, as in SCRAM.
 pub fn pbkdf2_sha256(password: &[u8], salt: &[u8], rounds: u32) -> [u8; 32] {
     let hmac = Hmac::new(password);
-    let mut last = hmac.sum(&[salt, &[0, 0, 0, 1]].concat());
+    pbkdf2(|data| hmac.sum(data), salt, rounds)
+}
+
+pub(crate) fn pbkdf2<const N: usize>(hmac: impl Fn(&[u8]) -> [u8; N], salt: &[u8], rounds: u32) -> [u8; N] {
+    let mut last = hmac(&[salt, &[0, 0, 0, 1]].concat());
     let mut key = last;
     for _ in 1..rounds {
-        last = hmac.sum(&last);
+        last = hmac(&last);
         for (k, l) in key.iter_mut().zip(last) {
             *k ^= l;
         }
@@ -163,7 +169,7 @@ impl Sha256 {
 
     /// Adds the last data, after `before` bytes in whole blocks, and returns the digest.
     fn finish(mut self, data: &[u8], before: usize) -> [u8; 32] {
-        for block in padded(data, before).chunks_exact(64) {
+        for block in padded(data, before, 64).chunks_exact(64) {
             self.block(block);
         }
         bytes(&self.0)
@@ -190,8 +196,8 @@ impl Sha256 {
 }
 
 /// Returns the data padded to whole blocks with a one, zeros, and the length in bits.
-fn padded(data: &[u8], before: usize) -> Vec<u8> {
-    let size = (data.len() + 1 + 8 + 63) / 64 * 64;
+pub(crate) fn padded(data: &[u8], before: usize, block: usize) -> Vec<u8> {
+    let size = (data.len() + 1 + block / 8 + block - 1) / block * block;
     let mut all = Vec::with_capacity(size);
     all.extend_from_slice(data);
     all.push(0x80);

@@ -29,6 +29,7 @@ pub mod icmp;
 pub mod json;
 pub mod kv;
 pub mod net;
+mod sha512;
 pub mod time;
 
 use std::fmt;

@@ -1,4 +1,6 @@
-//! SHA-512 and what SCRAM derives from it.
+//! SHA-512, which digest exports.
+
+use crate::digest::{padded, pbkdf2};
 
 /// The bytes of a block.
 const BLOCK: usize = 128;
@@ -31,26 +33,18 @@ const ROUNDS: [u64; 80] = [
     0x4cc5d4becb3e42b6, 0x597f299cfc657e2a, 0x5fcb6fab3ad6faec, 0x6c44198c4a475817,
 ];
 
-pub fn sum(data: &[u8]) -> [u8; 64] {
+pub fn sha512(data: &[u8]) -> [u8; 64] {
     finish(START, data, 0)
 }
 
-pub fn hmac(key: &[u8], data: &[u8]) -> [u8; 64] {
+pub fn hmac_sha512(key: &[u8], data: &[u8]) -> [u8; 64] {
     Hmac::new(key).sum(data)
 }
 
 /// Returns the key of PBKDF2 with HMAC-SHA-512, as in SCRAM.
-pub fn pbkdf2(password: &[u8], salt: &[u8], rounds: u32) -> [u8; 64] {
+pub fn pbkdf2_sha512(password: &[u8], salt: &[u8], rounds: u32) -> [u8; 64] {
     let hmac = Hmac::new(password);
-    let mut last = hmac.sum(&[salt, &[0, 0, 0, 1]].concat());
-    let mut key = last;
-    for _ in 1..rounds {
-        last = hmac.sum(&last);
-        for (k, l) in key.iter_mut().zip(last) {
-            *k ^= l;
-        }
-    }
-    key
+    pbkdf2(|data| hmac.sum(data), salt, rounds)
 }
 
 struct Hmac {
@@ -63,7 +57,7 @@ impl Hmac {
         let mut block = [0; BLOCK];
         match key.len() {
             0..=BLOCK => block[..key.len()].copy_from_slice(key),
-            _ => block[..64].copy_from_slice(&sum(key)),
+            _ => block[..64].copy_from_slice(&sha512(key)),
         }
         let (mut inner, mut outer) = (START, START);
         mix(&mut inner, &block.map(|b| b ^ 0x36));
@@ -78,13 +72,7 @@ impl Hmac {
 
 /// Adds the last data, after `before` bytes in whole blocks, and returns the digest.
 fn finish(mut state: [u64; 8], data: &[u8], before: usize) -> [u8; 64] {
-    let size = (data.len() + 1 + 16 + BLOCK - 1) / BLOCK * BLOCK;
-    let mut all = Vec::with_capacity(size);
-    all.extend_from_slice(data);
-    all.push(0x80);
-    all.resize(size - 8, 0);
-    all.extend_from_slice(&((before + data.len()) as u64 * 8).to_be_bytes());
-    for block in all.chunks_exact(BLOCK) {
+    for block in padded(data, before, BLOCK).chunks_exact(BLOCK) {
         mix(&mut state, block);
     }
     let mut digest = [0; 64];
@@ -115,5 +103,21 @@ fn mix(state: &mut [u64; 8], block: &[u8]) {
     }
     for (s, m) in state.iter_mut().zip([a, b, c, d, e, f, g, last]) {
         *s = s.wrapping_add(m);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::to_hex;
+
+    #[test]
+    fn digests_of_known_texts() {
+        assert_eq!(to_hex(&sha512(b"abc"))[..32], *"ddaf35a193617abacc417349ae204131");
+        assert_eq!(to_hex(&sha512(&[b'a'; 111]))[..32], *"fa9121c7b32b9e01733d034cfc78cbf6");
+        assert_eq!(to_hex(&sha512(&[b'a'; 112]))[..32], *"c01d080efd492776a1c43bd23dd99d0a");
+        assert_eq!(to_hex(&hmac_sha512(b"Jefe", b"what do ya want for nothing?"))[..32], *"164b7a7bfcf819e2e395fbe73b56e0a3"); // RFC 4231
+        assert_eq!(to_hex(&hmac_sha512(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First"))[..32], *"80b24263c7c1a3ebb71493c1dd7be8b4");
+        assert_eq!(to_hex(&pbkdf2_sha512(b"password", b"salt", 2))[..32], *"e1d9c16aa681708a45f5c7c4e215ceb6");
     }
 }
