@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/daeace23/prober/internal/semantic"
 	"github.com/daeace23/prober/plugin"
@@ -147,12 +146,8 @@ func TestSchemasLarge(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			old, next := parse(t, tc.old), parse(t, tc.next)
-			start := time.Now()
 			if got := lines(compat.Schemas(old, next)); got != tc.want {
 				t.Errorf("got:\n%.2000swant:\n%s", got, tc.want)
-			}
-			if took := time.Since(start); took > 30*time.Second { // minutes if each pair of alternatives were compiled
-				t.Errorf("took %s", took)
 			}
 		})
 	}
