@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/md5"
 	"fmt"
 	"io/fs"
@@ -58,7 +59,7 @@ func (r *release) deb(arch string, built []file, bom []byte, shared []file) (f f
 		if err != nil {
 			return f, err
 		}
-		if data, err = compressed(data); err != nil {
+		if data, err = compressed(data, gzip.DefaultCompression); err != nil {
 			return f, err
 		}
 		arMember(&b, part.name, data, r.date)
@@ -112,8 +113,8 @@ func (r *release) debFiles(built []file, bom []byte, shared []file) (entries []e
 			entries = append(entries, entry{name: completionPaths[f.name], data: f.data})
 		}
 	}
-	for _, f := range zipped {
-		data, err := compressed(f.data)
+	for _, f := range zipped { // Debian wants the best level for these
+		data, err := compressed(f.data, gzip.BestCompression)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"encoding/pem"
 	"os"
@@ -53,7 +54,7 @@ func (r *release) addImage(l *layout, arch string, built []file, bom, licenses [
 		return err
 	}
 	plain := digest.FromBytes(data)
-	if data, err = compressed(data); err != nil {
+	if data, err = compressed(data, gzip.DefaultCompression); err != nil {
 		return err
 	}
 	layer := l.put(v1.MediaTypeImageLayerGzip, data)

@@ -74,11 +74,14 @@ func withParents(entries []entry) []entry {
 	return all
 }
 
-// compressed returns data in the format of gzip, without name and time.
-func compressed(data []byte) ([]byte, error) {
+// compressed returns data in the format of gzip, without name and time. level is a level of package gzip.
+func compressed(data []byte, level int) ([]byte, error) {
 	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err := z.Write(data)
+	z, err := gzip.NewWriterLevel(&b, level)
+	if err != nil {
+		return nil, err
+	}
+	_, err = z.Write(data)
 	err = errors.Join(err, z.Close())
 	return b.Bytes(), err
 }
