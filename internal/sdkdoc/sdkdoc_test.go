@@ -43,7 +43,7 @@ func TestCellsAreChecked(t *testing.T) {
 func TestSourcesAreRead(t *testing.T) {
 	for i, c := range []struct{ has, lacks string }{
 		{"Dial Dialer.DialContext HTTPRequest.HTTP2 Request.Progressf", "Host.Dial hostDial.x"},
-		{"progress json::lookup net::Conn::read net::Tls.ca http::Request::send", "lookup net::Tls.url"},
+		{"progress digest::sha512 json::lookup net::Conn::read net::Tls.ca http::Request::send", "lookup net::Tls.url"},
 		{"prober_ping prober_success prober_tls.alpn prober_http_request.proxy_headers", "prober_dns_request.proxy"},
 		{"dial HttpRequest.send HttpResponse.head Request.kind", "netDial kind"},
 	} {

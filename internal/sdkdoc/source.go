@@ -113,6 +113,7 @@ var (
 	rustFunc   = regexp.MustCompile(`^( *)pub fn (\w+)`)
 	rustMethod = regexp.MustCompile(`^    fn (read|write)\(`)
 	rustField  = regexp.MustCompile(`^    pub (\w+):`)
+	rustUse    = regexp.MustCompile(`^pub use .*::\{?([\w, ]+)\}?;`)
 )
 
 // readRust reads MODULE::FUNCTION, MODULE::TYPE, MODULE::TYPE::METHOD and MODULE::TYPE.FIELD. The items of lib.rs
@@ -138,6 +139,11 @@ func readRust(sdk string) (*source, error) {
 		}
 		if m := rustField.FindStringSubmatch(line); m != nil {
 			s.names = append(s.names, typ+"."+m[1])
+		}
+		if m := rustUse.FindStringSubmatch(line); m != nil {
+			for name := range strings.SplitSeq(m[1], ", ") {
+				s.names = append(s.names, module+name)
+			}
 		}
 	})
 }
