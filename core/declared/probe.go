@@ -105,21 +105,29 @@ func ProbesOf(pod *v1.Pod) (configs []Probe, errs []error) {
 // declaredBy returns the probes of pod. Probes of the caller replace the pod's own.
 func declaredBy(pod *v1.Pod, typed []Probe) *List {
 	d := new(List)
-	var extra map[Name]*Probe
 	left := maxCommands
-	extra, d.Invalid, d.text = parseAnnotation(pod, &left)
+	d.collect(pod, d.withTyped(pod, d.annotated(pod, &left), typed), &left)
+	return d
+}
+
+// annotated returns the probes of the annotation, nil for each with an error, which is added to d.
+func (d *List) annotated(pod *v1.Pod, left *int) (probes map[Name]*Probe) {
+	probes, d.Invalid, d.text = parseAnnotation(pod, left)
 	d.Errors = slices.Clone(d.text)
-	extra = d.withTyped(pod, extra, typed)
+	return probes
+}
+
+// collect adds the probes of all containers to d. Probes in extra replace theirs.
+func (d *List) collect(pod *v1.Pod, extra map[Name]*Probe, left *int) {
 	d.Probes = make([]Probe, 0, probesIn(pod.Spec.Containers)+probesIn(pod.Spec.InitContainers)+len(extra))
 	for i := range pod.Spec.Containers {
-		d.add(&pod.Spec.Containers[i], i, false, extra, &left)
+		d.add(&pod.Spec.Containers[i], i, false, extra, left)
 	}
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
-			d.add(c, i, true, extra, &left)
+			d.add(c, i, true, extra, left)
 		}
 	}
-	return d
 }
 
 func probesIn(containers []v1.Container) (n int) {

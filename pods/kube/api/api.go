@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/daeace23/prober/pods/kube/policy"
 )
 
 // Pod identifies a pod. A pod of the same name with another UID is another pod.
@@ -42,20 +44,27 @@ type Client struct {
 	core      *rest.RESTClient // JSON
 	lists     *rest.RESTClient // core/v1 with protobuf
 	leases    *rest.RESTClient
+	policies  *rest.RESTClient
 	owner     owner
 }
 
 // Pods lists and watches the pods of the node, for an informer.
-func (c *Client) Pods() cache.ListerWatcher { return c.follow("pods", onNode(c.node)) }
+func (c *Client) Pods() cache.ListerWatcher { return follow(c.lists, "pods", onNode(c.node)) }
 
 // Namespaces lists and watches all namespaces, for an informer. It needs the verbs list and watch of namespaces.
-func (c *Client) Namespaces() cache.ListerWatcher { return c.follow("namespaces", "") }
+func (c *Client) Namespaces() cache.ListerWatcher { return follow(c.lists, "namespaces", "") }
+
+// NodeProbes lists and watches the [policy.NodeProbes] of the node, for an informer. It needs the verbs get, list and
+// watch of nodeprobes in the group prober.dev.
+func (c *Client) NodeProbes() cache.ListerWatcher {
+	return follow(c.policies, policy.NodeProbesResource, fields.OneTermEqualSelector("metadata.name", c.node).String())
+}
 
 // follow lists and watches the objects of a resource that a field selector selects.
-func (c *Client) follow(resource, selector string) cache.ListerWatcher {
+func follow(client *rest.RESTClient, resource, selector string) cache.ListerWatcher {
 	request := func(o metav1.ListOptions) *rest.Request {
 		o.FieldSelector = selector
-		return c.lists.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec)
+		return client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec)
 	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/daeace23/prober/pods/kube/policy"
 )
 
 // Timeouts of one request. A watch has none: HTTP/2 pings its connection.
@@ -44,6 +46,7 @@ func newScheme() *runtime.Scheme {
 	}
 	s.AddKnownTypes(coordination, &Lease{}, &LeaseList{})
 	metav1.AddToGroupVersion(s, coordination)
+	policy.AddToScheme(s)
 	return s
 }
 
@@ -71,6 +74,7 @@ func New(cfg Config) (*Client, error) {
 		{&c.core, v1.SchemeGroupVersion, "/api", runtime.ContentTypeJSON},
 		{&c.lists, v1.SchemeGroupVersion, "/api", runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON},
 		{&c.leases, coordination, "/apis", runtime.ContentTypeJSON},
+		{&c.policies, policy.GroupVersion, "/apis", runtime.ContentTypeJSON},
 	} {
 		one := rest.CopyConfig(config)
 		one.GroupVersion, one.APIPath = &spec.group, spec.path
