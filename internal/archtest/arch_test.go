@@ -162,11 +162,11 @@ var packages = map[string]struct {
 	"pods/kube": {
 		ours: []string{
 			"config", "core/declared", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "handlers/netns", "internal/joined", "internal/netaddr", "metrics/agentmetrics", "pods",
-			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "pods/kube/queue", "probe", "internal/pace", "internal/outbound", "internal/clip",
+			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "pods/kube/policy", "pods/kube/queue", "probe", "internal/pace", "internal/outbound", "internal/clip",
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
 	},
-	"pods/kube/policy":      {ours: []string{"core/declared", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/policy":      {ours: []string{"config", "core/declared", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/api":         {ours: []string{"core/manager", "internal/pace", "internal/clip", "pods/kube/policy"}, others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
 	"pods/kube/conditions":  {ours: []string{"core/states", "pods/kube/api", "probe", "internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/cri":         {ours: []string{"handlers/builtin/execprobe", "probe", "internal/pace", "internal/clip"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
