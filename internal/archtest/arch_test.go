@@ -166,7 +166,7 @@ var packages = map[string]struct {
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
 	},
-	"pods/kube/policy":      {ours: []string{"config", "core/declared", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/policy":      {ours: []string{"core/declared", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/api":         {ours: []string{"core/manager", "internal/pace", "internal/clip", "pods/kube/policy"}, others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
 	"pods/kube/conditions":  {ours: []string{"core/states", "pods/kube/api", "probe", "internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/cri":         {ours: []string{"handlers/builtin/execprobe", "probe", "internal/pace", "internal/clip"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
@@ -371,7 +371,7 @@ var packages = map[string]struct {
 	"test/e2e":             {},
 	"internal/typecheck":   {},
 	"internal/referencedoc": {
-		ours:   []string{"config", "core/declared", "docs", "plugin", "plugin/plugintest", "probe", "internal/cli", "internal/cli/command", "internal/shape"},
+		ours:   []string{"config", "core/declared", "docs", "plugin", "plugin/plugintest", "pods/kube/policy", "probe", "internal/cli", "internal/cli/command", "internal/shape"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/sdkdoc":       {ours: []string{"internal/abi"}},

@@ -55,6 +55,7 @@ var kubernetesKinds = map[string]reflect.Type{
 	"rbac.authorization.k8s.io/v1 RoleBinding":                         reflect.TypeFor[rbacv1.RoleBinding](),
 	"rbac.authorization.k8s.io/v1 ClusterRole":                         reflect.TypeFor[rbacv1.ClusterRole](),
 	"rbac.authorization.k8s.io/v1 ClusterRoleBinding":                  reflect.TypeFor[rbacv1.ClusterRoleBinding](),
+	"apiextensions.k8s.io/v1 CustomResourceDefinition":                 reflect.TypeFor[map[string]any](),
 	"monitoring.coreos.com/v1 PodMonitor":                              reflect.TypeFor[map[string]any](), // whose types are not linked
 	"kustomize.config.k8s.io/v1beta1 Kustomization":                    reflect.TypeFor[kustomization](),
 	"kustomize.config.k8s.io/v1alpha1 Component":                       reflect.TypeFor[kustomization](),

@@ -1,5 +1,6 @@
 // Referencedoc writes the pages of reference from the code: prober-yaml.md, annotation.md and flags.md. It also writes
-// the lists of pages in the indexes of sections, from the front matter of the pages, and the JSON Schemas of files.
+// the lists of pages in the indexes of sections, from the front matter of the pages, the JSON Schemas of files, and the
+// custom resources of a cluster.
 package main
 
 import (
@@ -44,6 +45,10 @@ func write(dir string) error {
 	err = errors.Join(err, schemaErr)
 	for file, text := range editors {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, "schemas", file), []byte(text), 0o644))
+	}
+	resources, crdErr := crds()
+	if err = errors.Join(err, crdErr); err == nil {
+		err = os.WriteFile(filepath.Join(dir, crdsFile), []byte(resources), 0o644)
 	}
 	for file, text := range indexes {
 		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o644))

@@ -36,6 +36,20 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 }
 
+func TestResourcesAreCurrent(t *testing.T) {
+	want, err := crds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join("../../docs", crdsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("%s is not current: run `make docs` (-want +got)\n%s", crdsFile, diff)
+	}
+}
+
 // TestSectionsListTheirPages compares the lists in the indexes of sections with the front matter of the pages.
 func TestSectionsListTheirPages(t *testing.T) {
 	indexes, err := sections("../../docs")

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/probe"
 )
@@ -80,8 +79,8 @@ func (p *Probe) written(root *field.Path) declared.Written {
 	return declared.Written{Name: declared.Name{Container: p.Container, Kind: kinds[p.Kind]}, Path: root.Child("probes").Key(p.Name), Text: p.Text}
 }
 
-// Check returns the errors in a policy, as far as they do not depend on the selected pods: in them a container or a
-// port may be missing.
+// Check returns the errors in the probes and the selector of a policy, as far as they do not depend on the selected
+// pods: in them a container or a port may be missing.
 func (s *Spec) Check() (errs field.ErrorList) {
 	root := field.NewPath("spec")
 	if _, err := metav1.LabelSelectorAsSelector(&s.Selector); err != nil {
@@ -89,9 +88,6 @@ func (s *Spec) Check() (errs field.ErrorList) {
 	}
 	if n := len(s.Probes); n == 0 || n > MaxProbes {
 		errs = append(errs, field.Invalid(root.Child("probes"), field.OmitValueType{}, fmt.Sprintf("must have from 1 to %d probes", MaxProbes)))
-	}
-	if s.Liveness != "" && !slices.Contains(config.LivenessModes, s.Liveness) {
-		errs = append(errs, field.NotSupported(root.Child("liveness"), s.Liveness, config.LivenessModes))
 	}
 	first := make(map[declared.Name]string)
 	named := make(map[string]bool)
