@@ -301,6 +301,8 @@ func TestWrites(t *testing.T) {
 		}, []string{"delete gone"}},
 		{"policy invalid", func(s *server) { edit(s, func(p *policy.ProbePolicy) { p.Spec.Probes[0].Container = "" }) }, []string{"delete one", "status web"}},
 		{"policy valid", func(s *server) { edit(s, func(p *policy.ProbePolicy) { p.Spec.Probes[0].Container = "app" }) }, []string{"create one", "status web", "status web"}},
+		{"policy with pods deleted", func(s *server) { s.policies.remove("shop", "web") }, []string{"delete one"}},
+		{"policy created again", func(s *server) { s.policies.put(newPolicy("shop", "web", "web", nil)) }, []string{"create one", "status web", "status web"}},
 		{"all pods of a node deleted", func(s *server) { s.pods.remove("shop", "a"); s.pods.remove("shop", "b") }, []string{"delete one", "status web"}},
 		{"policy deleted", func(s *server) { s.policies.remove("shop", "web") }, nil},
 	}
@@ -308,8 +310,9 @@ func TestWrites(t *testing.T) {
 		for _, step := range steps {
 			s.set(func() { step.do(s) })
 			time.Sleep(time.Minute)
-			if diff := cmp.Diff(step.want, s.taken()); diff != "" {
-				t.Errorf("%s: %s", step.name, diff)
+			attempts := s.attempts
+			if diff := cmp.Diff(step.want, s.taken()); diff != "" || attempts != len(step.want) {
+				t.Errorf("%s: %d attempts: %s", step.name, attempts, diff)
 			}
 		}
 	})
@@ -383,53 +386,87 @@ func TestStatusIsWrittenEveryTwoSeconds(t *testing.T) {
 	})
 }
 
-// TestRateOfWrites programs 200 nodes, at most 20 of them a second, while the status of the policies changes too.
-func TestRateOfWrites(t *testing.T) {
-	alone(t, func(*server) {}, func(s *server) {
-		s.set(func() {
-			for i := range 200 {
-				s.pods.put(newPod("shop", fmt.Sprint(i), fmt.Sprint("node", i), "web", moods[3]))
+// TestConflictIsTold adds and removes an older policy, without a change of a pod.
+func TestConflictIsTold(t *testing.T) {
+	alone(t, func(s *server) {
+		s.policies.put(newPolicy("shop", "web", "web", nil))
+		s.pods.put(newPod("shop", "a", "one", "web", moods[3]))
+	}, func(s *server) {
+		older := newPolicy("shop", "older", "web", func(p *policy.ProbePolicy) { p.CreationTimestamp = metav1.NewTime(time.Unix(5, 0)) })
+		for _, step := range []struct {
+			do   func()
+			want string
+		}{
+			{func() { s.policies.put(older) }, "True Conflicted"},
+			{func() {
+				older.Generation, older.Spec.Probes = 2, []policy.Probe{{Name: "web", Container: "app", Kind: "Liveness", Text: older.Spec.Probes[0].Text}}
+				s.policies.put(older)
+			}, "True Valid"},
+			{func() { older.Generation, older.Spec.Probes[0].Kind = 3, "Readiness"; s.policies.put(older) }, "True Conflicted"},
+			{func() { s.policies.remove("shop", "older") }, "True Valid"},
+		} {
+			s.set(step.do)
+			time.Sleep(10 * time.Second)
+			if got := condOf(s, "web", policy.Accepted); !strings.HasPrefix(got, step.want) {
+				t.Errorf("got %s, want %s", got, step.want)
 			}
-			s.policies.put(newPolicy("shop", "web", "web", nil))
-		})
-		begun := time.Now()
-		time.Sleep(time.Minute)
-		creates := 0
-		for i, w := range s.writes {
-			if w.at.Sub(begun) < time.Duration(i)*time.Second/controller.DefaultQPS {
-				t.Fatalf("write %d after %v", i, w.at.Sub(begun))
-			}
-			if strings.HasPrefix(w.what, "create") {
-				creates++
-			}
-		}
-		if last := s.writes[len(s.writes)-1].at.Sub(begun); creates != 200 || last > 14*time.Second {
-			t.Errorf("%d nodes in %v", creates, last)
 		}
 	})
 }
 
-// TestNothingIsWrittenWhileUncertain lets one resource fail: the nodes keep what they have.
+// TestRateOfWrites programs 200 nodes, at most 20 of them a second, while the status of the policies changes too.
+// Nodes that wait longer are the first.
+func TestRateOfWrites(t *testing.T) {
+	alone(t, func(s *server) { s.policies.put(newPolicy("shop", "web", "web", nil)) }, func(s *server) {
+		s.taken()
+		begun := time.Now()
+		for _, first := range []int{0, 100} {
+			s.set(func() {
+				for i := range 100 {
+					s.pods.put(newPod("shop", fmt.Sprint(first+i), fmt.Sprintf("node%d", first+i), "web", moods[3]))
+				}
+			})
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		var creates []int
+		for i, w := range s.writes {
+			if i > 0 && w.at.Sub(begun) < time.Duration(i)*time.Second/controller.DefaultQPS {
+				t.Fatalf("write %d after %v", i, w.at.Sub(begun))
+			}
+			var node int
+			if n, _ := fmt.Sscanf(w.what, "create node%d", &node); n == 1 {
+				creates = append(creates, node)
+			}
+		}
+		if last := s.writes[len(s.writes)-1].at.Sub(begun); len(creates) != 200 || last > 16*time.Second {
+			t.Errorf("%d nodes in %v", len(creates), last)
+		}
+		for i, node := range creates {
+			if (i < 100) != (node < 100) {
+				t.Errorf("write %d is for node %d", i, node)
+			}
+		}
+	})
+}
+
+// TestNothingIsWrittenWhileUncertain lets the requests for one resource fail: the nodes keep what they have.
 func TestNothingIsWrittenWhileUncertain(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		away func(s *server)
+		away func(s *server, away bool)
 	}{
-		{"pods", func(s *server) { s.pods.endAll() }},
-		{"policies", func(s *server) { s.policies.endAll() }},
-		{"nodes", func(s *server) { s.nodes.endAll() }},
+		{"pods", func(s *server, away bool) { s.pods.away = away; s.pods.endAll() }},
+		{"policies", func(s *server, away bool) { s.policies.away = away; s.policies.endAll() }},
+		{"nodes", func(s *server, away bool) { s.nodes.away = away; s.nodes.endAll() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newServer(1)
-				s.set(func() {
-					s.pods.put(newPod("shop", "a", "one", "web", moods[3]))
-					s.policies.put(newPolicy("shop", "web", "web", nil))
-				})
-				r, stop := s.start("one", nil)
-				time.Sleep(time.Minute)
+			alone(t, func(s *server) {
+				s.pods.put(newPod("shop", "a", "one", "web", moods[3]))
+				s.policies.put(newPolicy("shop", "web", "web", nil))
+			}, func(s *server) {
 				s.taken()
-				s.set(func() { r.away = true; c.away(s) })
+				s.set(func() { c.away(s, true) })
 				time.Sleep(3 * time.Second)
 				s.set(func() { // the other watches show it
 					s.pods.put(newPod("shop", "b", "two", "web", moods[3]))
@@ -439,9 +476,41 @@ func TestNothingIsWrittenWhileUncertain(t *testing.T) {
 				if got := s.taken(); len(got) > 0 {
 					t.Errorf("writes %v", got)
 				}
-				s.set(func() { r.away = false })
+				s.set(func() { c.away(s, false) })
 				time.Sleep(time.Minute)
 				if got := s.taken(); !slices.Contains(got, "create two") || !slices.Contains(got, "update one") {
+					t.Errorf("writes %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestNothingIsWrittenBeforeAllAreListed starts a controller when one list takes a minute.
+func TestNothingIsWrittenBeforeAllAreListed(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		slow func(s *server)
+	}{
+		{"pods", func(s *server) { s.pods.slow = time.Minute }},
+		{"policies", func(s *server) { s.policies.slow = time.Minute }},
+		{"nodes", func(s *server) { s.nodes.slow = time.Minute }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(1)
+				s.set(func() {
+					s.pods.put(newPod("shop", "a", "one", "web", moods[3]))
+					s.policies.put(newPolicy("shop", "web", "web", nil))
+				})
+				_, stop := s.start("first", nil)
+				time.Sleep(time.Minute)
+				stop()
+				s.set(func() { c.slow(s) })
+				s.taken()
+				_, stop = s.start("second", nil)
+				time.Sleep(5 * time.Minute)
+				if got := s.taken(); len(got) > 0 {
 					t.Errorf("writes %v", got)
 				}
 				stop()
@@ -450,7 +519,48 @@ func TestNothingIsWrittenWhileUncertain(t *testing.T) {
 	}
 }
 
-// TestReplicas cuts off the replica that writes. Another one continues, and they never write at the same time.
+// TestWatchIsLate holds back the events of what the controller has written: it is not written again, and what follows
+// is written as soon as they arrive.
+func TestWatchIsLate(t *testing.T) {
+	alone(t, func(s *server) {
+		s.policies.put(newPolicy("shop", "web", "web", nil))
+		s.nodes.late, s.policies.late = true, true
+	}, func(s *server) {
+		s.set(func() { s.nodes.release(); s.policies.release() })
+		time.Sleep(time.Minute)
+		s.taken()
+		s.set(func() { s.nodes.late = true; s.pods.put(newPod("shop", "a", "one", "web", moods[3])) })
+		time.Sleep(5 * time.Second)
+		s.set(func() { s.policies.put(newPolicy("shop", "api", "web", nil)) }) // follows the late event
+		time.Sleep(3 * time.Second)
+		attempts := s.attempts
+		if diff := cmp.Diff([]string{"create one", "status api", "status web", "status web"}, s.taken()); diff != "" || attempts != 4 {
+			t.Errorf("%d attempts: %s", attempts, diff)
+		}
+		s.set(s.nodes.release)
+		time.Sleep(time.Second)
+		if got := s.taken(); !slices.Contains(got, "update one") {
+			t.Errorf("writes %v", got)
+		}
+	})
+}
+
+// TestSlowWrites has writes that take three seconds: an object has one at a time.
+func TestSlowWrites(t *testing.T) {
+	alone(t, func(s *server) { s.takes = 3 * time.Second }, func(s *server) {
+		s.set(func() {
+			s.policies.put(newPolicy("shop", "web", "web", nil))
+			s.pods.put(newPod("shop", "a", "one", "web", moods[3]))
+		})
+		time.Sleep(time.Minute)
+		attempts := s.attempts
+		if got := s.taken(); len(got) != attempts || attempts > 4 {
+			t.Errorf("%d attempts, writes %v", attempts, got)
+		}
+	})
+}
+
+// TestReplicas cuts off the replica that writes from the lease alone. Another one continues, and they never write at the same time.
 func TestReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(1)
@@ -473,9 +583,9 @@ func TestReplicas(t *testing.T) {
 			if s.leases.objects["prober-system/"+controller.LeaseName].Spec.HolderIdentity == "two" {
 				holder = two
 			}
-			s.set(func() { holder.away = true; s.pods.endAll() })
+			s.set(func() { holder.cut = true })
 			flap(60 + i)
-			s.set(func() { holder.away = false })
+			s.set(func() { holder.cut = false })
 		}
 		flap(60)
 		turns := 0

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/pods/kube/controller"
 	"github.com/daeace23/prober/pods/kube/policy"
@@ -44,7 +45,12 @@ type table[T object] struct {
 	objects map[string]T // by namespace/name
 	events  []watch.Event
 	first   int // resource version before events
-	streams map[*stream]bool
+	watches map[*stream]bool
+	away    bool          // requests to list and watch fail
+	slow    time.Duration // of a list
+	late    bool          // events are not sent
+	streams bool          // it can stream a list, as v1.34 and later
+	empty   func() T
 	list    func([]T, metav1.ListMeta) runtime.Object
 }
 
@@ -53,8 +59,8 @@ type stream struct {
 	events chan watch.Event
 }
 
-func newTable[T object](s *server, list func([]T, metav1.ListMeta) runtime.Object) *table[T] {
-	return &table[T]{server: s, objects: make(map[string]T), streams: make(map[*stream]bool), list: list}
+func newTable[T object](s *server, streams bool, empty func() T, list func([]T, metav1.ListMeta) runtime.Object) *table[T] {
+	return &table[T]{server: s, objects: make(map[string]T), watches: make(map[*stream]bool), streams: streams, empty: empty, list: list}
 }
 
 func keyOf(namespace, name string) string { return namespace + "/" + name }
@@ -90,9 +96,17 @@ func (t *table[T]) remove(namespace, name string) {
 func (t *table[T]) tell(event watch.EventType, o T) {
 	e := watch.Event{Type: event, Object: o}
 	t.events = append(t.events, e)
-	for s := range t.streams {
-		t.send(s, e)
+	for s := range t.watches {
+		if !t.late {
+			t.send(s, e)
+		}
 	}
+}
+
+// release sends the events that were late.
+func (t *table[T]) release() {
+	t.late = false
+	t.endAll() // the next watch begins with them
 }
 
 // send sends an event to a stream, and ends a stream that is stopped or too slow.
@@ -106,11 +120,11 @@ func (t *table[T]) send(s *stream, e watch.Event) {
 
 func (t *table[T]) end(s *stream) {
 	close(s.events)
-	delete(t.streams, s)
+	delete(t.watches, s)
 }
 
 func (t *table[T]) endAll() {
-	for s := range t.streams {
+	for s := range t.watches {
 		t.end(s)
 	}
 }
@@ -118,10 +132,11 @@ func (t *table[T]) endAll() {
 // follow lists and watches the table, for a replica.
 func (t *table[T]) follow(r *replica) cache.ListerWatcher {
 	return &cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			pace.Wait(ctx, nil, t.slow)
 			t.server.mu.Lock()
 			defer t.server.mu.Unlock()
-			if err := r.fault(); err != nil {
+			if err := r.fault(t.away); err != nil {
 				return nil, err
 			}
 			var all []T
@@ -130,13 +145,18 @@ func (t *table[T]) follow(r *replica) cache.ListerWatcher {
 			}
 			return t.list(all, metav1.ListMeta{ResourceVersion: strconv.Itoa(t.server.version)}), nil
 		},
-		WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if o.SendInitialEvents != nil {
+				pace.Wait(ctx, nil, t.slow)
+			}
 			t.server.mu.Lock()
 			defer t.server.mu.Unlock()
-			if err := r.fault(); err != nil {
+			if err := r.fault(t.away); err != nil {
 				return nil, err
 			}
-			if o.SendInitialEvents != nil {
+			if o.SendInitialEvents != nil && t.streams {
+				return t.stream(), nil
+			} else if o.SendInitialEvents != nil {
 				return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
 			}
 			from, _ := strconv.Atoi(o.ResourceVersion)
@@ -145,15 +165,30 @@ func (t *table[T]) follow(r *replica) cache.ListerWatcher {
 			}
 			events := make(chan watch.Event, 1000)
 			s := &stream{watch.NewProxyWatcher(events), events}
-			t.streams[s] = true
+			t.watches[s] = true
 			for _, e := range t.events {
-				if version, _ := strconv.Atoi(e.Object.(T).GetResourceVersion()); version > from && t.streams[s] {
+				if version, _ := strconv.Atoi(e.Object.(T).GetResourceVersion()); version > from && t.watches[s] {
 					t.send(s, e)
 				}
 			}
 			return s, nil
 		},
 	}
+}
+
+// stream begins a watch with all objects.
+func (t *table[T]) stream() *stream {
+	events := make(chan watch.Event, 1000)
+	s := &stream{watch.NewProxyWatcher(events), events}
+	t.watches[s] = true
+	for _, o := range t.objects {
+		t.send(s, watch.Event{Type: watch.Added, Object: o})
+	}
+	end := t.empty()
+	end.SetResourceVersion(strconv.Itoa(t.server.version))
+	end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	t.send(s, watch.Event{Type: watch.Bookmark, Object: end})
+	return s
 }
 
 // server is a fake API server.
@@ -167,6 +202,8 @@ type server struct {
 	faults   float64 // probability of a failed request
 	random   *rand.Rand
 	writes   []written
+	attempts int           // to write
+	takes    time.Duration // of a write
 }
 
 // written is a write that the server has accepted.
@@ -176,17 +213,18 @@ type written struct {
 }
 
 func newServer(seed uint64) *server {
-	s := &server{random: rand.New(rand.NewPCG(seed, 1))}
-	s.pods = newTable(s, func(all []*v1.Pod, m metav1.ListMeta) runtime.Object {
+	streams := seed%2 == 1
+	s := &server{random: rand.New(rand.NewPCG(seed, 1)), takes: 5 * time.Millisecond}
+	s.pods = newTable(s, streams, func() *v1.Pod { return new(v1.Pod) }, func(all []*v1.Pod, m metav1.ListMeta) runtime.Object {
 		return &v1.PodList{ListMeta: m, Items: values(all)}
 	})
-	s.policies = newTable(s, func(all []*policy.ProbePolicy, m metav1.ListMeta) runtime.Object {
+	s.policies = newTable(s, streams, func() *policy.ProbePolicy { return new(policy.ProbePolicy) }, func(all []*policy.ProbePolicy, m metav1.ListMeta) runtime.Object {
 		return &policy.ProbePolicyList{ListMeta: m, Items: values(all)}
 	})
-	s.nodes = newTable(s, func(all []*policy.NodeProbes, m metav1.ListMeta) runtime.Object {
+	s.nodes = newTable(s, streams, func() *policy.NodeProbes { return new(policy.NodeProbes) }, func(all []*policy.NodeProbes, m metav1.ListMeta) runtime.Object {
 		return &policy.NodeProbesList{ListMeta: m, Items: values(all)}
 	})
-	s.leases = newTable[*api.Lease](s, nil)
+	s.leases = newTable[*api.Lease](s, false, nil, nil)
 	return s
 }
 
@@ -212,7 +250,7 @@ func (s *server) taken() (all []string) {
 	for _, w := range s.writes {
 		all = append(all, w.what)
 	}
-	s.writes = nil
+	s.writes, s.attempts = nil, 0
 	slices.Sort(all)
 	return all
 }
@@ -221,28 +259,26 @@ func (s *server) taken() (all []string) {
 type replica struct {
 	*server
 	name string
-	away bool // its requests fail
+	cut  bool // its requests for the lease fail
 }
 
 var errAway = errors.New("connection refused")
 
-// fault returns an error before the request has an effect.
-func (r *replica) fault() error {
-	if r.away || r.random.Float64() < r.faults {
+// fault returns an error if a part of the server is away, and at random.
+func (r *replica) fault(away bool) error {
+	if away || r.random.Float64() < r.faults {
 		return errAway
 	}
 	return nil
 }
 
-// late returns an error although the request has had an effect.
-func (r *replica) late() error { return r.fault() }
-
 // do carries out a write. what is its line in the log.
 func (r *replica) do(what string, apply func() (version string, err error)) (string, error) {
-	time.Sleep(5 * time.Millisecond) // requests take time
+	time.Sleep(r.takes)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.fault(); err != nil {
+	r.attempts++
+	if err := r.fault(false); err != nil {
 		return "", err
 	}
 	version, err := apply()
@@ -250,7 +286,7 @@ func (r *replica) do(what string, apply func() (version string, err error)) (str
 		return "", err
 	}
 	r.writes = append(r.writes, written{r.name, what, time.Now()})
-	return version, r.late()
+	return version, r.fault(false) // it may have had an effect
 }
 
 func (r *replica) AllPods() cache.ListerWatcher       { return r.pods.follow(r) }
@@ -327,7 +363,7 @@ func (r *replica) PatchPolicyStatus(_ context.Context, p *policy.ProbePolicy) (s
 func (r *replica) Lease(_ context.Context, namespace, name string) (*api.Lease, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.fault(); err != nil {
+	if err := r.fault(r.cut); err != nil {
 		return nil, err
 	}
 	l := r.leases.objects[keyOf(namespace, name)]
@@ -351,7 +387,7 @@ func (r *replica) UpdateLease(_ context.Context, namespace string, l *api.Lease)
 func (r *replica) putLease(namespace string, l *api.Lease, unchanged bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.fault(); err != nil {
+	if err := r.fault(r.cut); err != nil {
 		return err
 	}
 	if !unchanged {
@@ -359,7 +395,7 @@ func (r *replica) putLease(namespace string, l *api.Lease, unchanged bool) error
 	}
 	l.Namespace = namespace
 	r.leases.put(l)
-	return r.late()
+	return r.fault(r.cut)
 }
 
 // start runs a controller until stop is called.
