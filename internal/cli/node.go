@@ -25,7 +25,8 @@ type nodeOptions struct {
 	agentOptions
 	nodeName, kubeconfig, context, criSocket, leaseNamespace string
 
-	section nodeSection
+	policies bool
+	section  nodeSection
 }
 
 func newNode(env *command.Env) *cobra.Command {
@@ -33,10 +34,10 @@ func newNode(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "node --node-name NAME",
 		Short: "Probe the annotated pods of a Kubernetes node",
-		Long: "Probe the pods of a Kubernetes node that have the annotation prober.dev/probes, until SIGINT or\n" +
-			"SIGTERM. The kubelet runs the pods. The results become conditions of the pods, such as the\n" +
-			"readiness gate prober.dev/ready, and events. The section kubernetes of prober.yaml (--config)\n" +
-			"limits what pods may request.\n\n" +
+		Long: "Probe the pods of a Kubernetes node that have the annotation prober.dev/probes, and with --policies\n" +
+			"the pods that a ProbePolicy of their namespace selects, until SIGINT or SIGTERM. The kubelet runs\n" +
+			"the pods. The results become conditions of the pods, such as the readiness gate prober.dev/ready,\n" +
+			"and events. The section kubernetes of prober.yaml (--config) limits what pods may request.\n\n" +
 			"Environment variables set every flag except --plugin-dev: PROBER_LOG_LEVEL sets --log-level, and\n" +
 			"NODE_NAME sets --node-name.\n\n" +
 			"Exit code 0 ended by a signal, 1 an error, 64 wrong usage or an invalid file.",
@@ -61,6 +62,7 @@ func newNode(env *command.Env) *cobra.Command {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file with the API server and credentials; default: the service account of this pod")
 	f.StringVar(&o.context, "context", "", "context of --kubeconfig; default: its current one")
 	f.StringVar(&o.criSocket, "cri-socket", "", "unix socket of the container runtime, for exec probes, restarts and faster updates of container states; default: none")
+	f.BoolVar(&o.policies, "policies", false, "also make the probes of ProbePolicy objects, which prober controller gives to the nodes")
 	f.StringVar(&o.leaseNamespace, "lease-namespace", "", "namespace of the lease prober-NODE, which this agent renews, and of the leases that limit restarts and evictions; default: no lease prober-NODE, and the namespace of this pod, or of the context")
 	return c
 }
@@ -108,6 +110,9 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 		all.Current, all.Party, all.Failing, all.Asked, all.Stalled = own.Current, own.Party, own.Failing, own.Asked, own.Stalled
 		all.Recorder, all.Logger = own.Recorder, own.Logger
 		return &actor{liveness.New(all), claims}
+	}
+	if o.policies {
+		cfg.NodeProbes = client.NodeProbes()
 	}
 	if o.leaseNamespace != "" {
 		cfg.RenewLease = func(ctx context.Context) error {

@@ -246,7 +246,7 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 	if s.mustWait(uid, p) {
 		return
 	}
-	next := newPlan(latest, s.spaces.labelsOf(latest), &s.cfg, s.roomFor(latest))
+	next := newPlan(latest, s.spaces.labelsOf(latest), s.chosen.of(latest), &s.cfg, s.roomFor(latest))
 	if next.inPod && !s.findNetwork(ctx, p, latest) {
 		return // tried again later; running probes fail in the old namespace
 	}

@@ -23,6 +23,7 @@ type Config struct {
 	Node       string
 	Pods       cache.ListerWatcher // of the node
 	Namespaces cache.ListerWatcher // nil: pods have no labels of their namespaces
+	NodeProbes cache.ListerWatcher // policies for the node; nil: none
 	Policy     *config.Kubernetes  // nil: [config.DefaultKubernetes]
 	Conditions Conditions
 	Events     Events

@@ -8,8 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -33,18 +31,10 @@ func newNamespaces(from cache.ListerWatcher, s *Source) *namespaces {
 	if from == nil || len(s.cfg.Policy.NamespaceLabels) == 0 {
 		return n
 	}
-	api := cache.ToListerWatcherWithContext(from)
-	n.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return noted(ctx, n, func() (runtime.Object, error) { return api.ListWithContext(ctx, o) })
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return noted(ctx, n, func() (watch.Interface, error) { return api.WatchWithContext(ctx, o) })
-		},
-	}, &v1.Namespace{}, 0, nil)
+	n.informer = cache.NewSharedIndexInformer(noting(from, n.note), &v1.Namespace{}, 0, nil)
 	// The calls fail only for a running informer.
 	_ = n.informer.SetTransform(n.trim)
-	_ = n.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // noted has logged it
+	_ = n.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // note has logged it
 	_, _ = n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { n.set(o.(*v1.Namespace)) },
 		UpdateFunc: func(_, next any) { n.set(next.(*v1.Namespace)) },
@@ -99,12 +89,8 @@ func (s *Source) applyNamespace(name string) {
 	}
 }
 
-// noted makes a request, and records whether it fails. The labels that are known stay then.
-func noted[T any](ctx context.Context, n *namespaces, request func() (T, error)) (T, error) {
-	answer, err := request()
-	if ctx.Err() != nil {
-		return answer, err
-	}
+// note records the result of a request. The labels that are known stay after an error.
+func (n *namespaces) note(ctx context.Context, err error) {
 	why := outbound.Failure(ctx, err)
 	n.mu.Lock()
 	first := n.err == nil && why != nil
@@ -113,7 +99,6 @@ func noted[T any](ctx context.Context, n *namespaces, request func() (T, error))
 	if first {
 		n.source.log.Warn("namespaces cannot be watched; pods keep the labels of their namespaces that are known", "error", why.Error())
 	}
-	return answer, err
 }
 
 // trouble returns the error of the last request.
@@ -126,7 +111,7 @@ func (n *namespaces) trouble() error {
 // run watches until ctx ends.
 func (n *namespaces) run(ctx context.Context) {
 	if n.informer != nil {
-		n.informer.RunWithContext(klog.NewContext(ctx, logr.Discard())) // noted logs
+		n.informer.RunWithContext(klog.NewContext(ctx, logr.Discard())) // note logs
 	}
 }
 

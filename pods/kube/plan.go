@@ -14,6 +14,7 @@ import (
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods/kube/conditions"
 	"github.com/daeace23/prober/pods/kube/liveness"
+	"github.com/daeace23/prober/pods/kube/policy"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -53,14 +54,16 @@ type plan struct {
 	addresses []string // of the pod
 }
 
-// newPlan returns the plan of a pod, with at most room attempts a second. pod is trimmed; see trim. Its probes have
-// the labels.
-func newPlan(pod *v1.Pod, labels map[string]string, cfg *Config, room float64) *plan {
+// newPlan returns the plan of a pod with its policies, with at most room attempts a second. pod is trimmed; see trim.
+// Its probes have the labels.
+func newPlan(pod *v1.Pod, labels map[string]string, policies []policy.NodePolicy, cfg *Config, room float64) *plan {
 	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), period: make(map[probeKey]time.Duration), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
 	p.pod.Labels = labels
-	network := p.options(pod, cfg)
+	written, mode := policy.Written(policies)
+	network := p.options(pod, mode, cfg)
 	allowed := newTargets(cfg.Policy.Targets, pod, p.inPod)
-	p.declared = declared.Parse(p.pod).Refuse(func(checks []declared.Probe) error {
+	all, _ := declared.ParseWith(p.pod, written)
+	p.declared = all.Refuse(func(checks []declared.Probe) error {
 		refusal := network
 		for i := range checks {
 			if refusal == nil {
@@ -92,13 +95,18 @@ func newPlan(pod *v1.Pod, labels map[string]string, cfg *Config, room float64) *
 	return p
 }
 
-// options reads the other annotations. A non-nil error means that no probe of the pod may be started.
-func (p *plan) options(pod *v1.Pod, cfg *Config) (network *field.Error) {
-	if mode := p.option(pod, LivenessAnnotation, config.LivenessModes...); mode != "" {
+// options reads the other annotations. written is the liveness mode of a policy, for a pod without that annotation. A
+// non-nil error means that no probe of the pod may be started.
+func (p *plan) options(pod *v1.Pod, written string, cfg *Config) (network *field.Error) {
+	mode, at := p.option(pod, LivenessAnnotation, config.LivenessModes...), annotationPath(LivenessAnnotation)
+	if _, set := pod.Annotations[LivenessAnnotation]; !set && written != "" {
+		mode, at = written, field.NewPath("ProbePolicy: spec", "liveness")
+	}
+	if mode != "" {
 		p.mode = liveness.Mode(mode)
 		if !slices.Contains(cfg.Policy.Liveness.Modes, mode) {
 			p.mode = liveness.Observe
-			p.errs = append(p.errs, field.Forbidden(annotationPath(LivenessAnnotation), fmt.Sprintf("kubernetes.liveness.modes of the agent does not allow %q; failures are observed", mode)))
+			p.errs = append(p.errs, field.Forbidden(at, fmt.Sprintf("kubernetes.liveness.modes of the agent does not allow %q; failures are observed", mode)))
 		}
 	}
 	p.option(pod, AgentLossAnnotation, "keep", agentLossUnready)
@@ -109,7 +117,7 @@ func (p *plan) options(pod *v1.Pod, cfg *Config) (network *field.Error) {
 	if p.option(pod, NetworkAnnotation, "node", "pod") != "pod" {
 		return nil
 	}
-	at := annotationPath(NetworkAnnotation)
+	at = annotationPath(NetworkAnnotation)
 	switch {
 	case !cfg.Policy.PodNetwork:
 		return field.Forbidden(at, "kubernetes.podNetwork of the agent does not allow probes in the network of a pod")

@@ -131,7 +131,7 @@ func (s *Source) prepare(ctx context.Context, uid types.UID) {
 	}
 	s.mu.Unlock()
 	if latest != nil {
-		next := newPlan(latest, s.spaces.labelsOf(latest), &s.cfg, s.roomFor(latest))
+		next := newPlan(latest, s.spaces.labelsOf(latest), s.chosen.of(latest), &s.cfg, s.roomFor(latest))
 		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", clip.Text(strings.Join(next.plugins, ", "), maxMessage))
 		limited, cancel := context.WithTimeout(ctx, prepareTimeout)
 		_ = s.host.Check(limited, next.declared) // the next attempt reports errors

@@ -25,7 +25,7 @@ import (
 )
 
 // Source is the source of pods of `prober node`: the pods of a node of a cluster that have the
-// annotation [declared.Annotation]. The kubelet runs them.
+// annotation [declared.Annotation], or that a policy of the cluster selects. The kubelet runs them.
 //
 // Call [New], then make a manager with the source as Status and a tracker of states with the source as
 // reader. Then call Start with that manager, and Stop at the end.
@@ -39,6 +39,7 @@ type Source struct {
 	feed    pods.Feed
 	watched *watched // the pods at the API server
 	spaces  *namespaces
+	chosen  *policies
 	events  Recorders
 	actor   Actor
 	manager *manager.Manager // set once by Start
@@ -63,11 +64,11 @@ type Source struct {
 	unprobed     map[types.UID]bool        // pods with a NotProbed event: they have the gate and no probe for it
 }
 
-// pod is a pod with the annotation. The mutex of its Source guards all fields that the report loop does not own.
+// pod is a pod with the annotation or a policy. The mutex of its Source guards all fields that the report loop does not own.
 type pod struct {
 	latest *v1.Pod           // newest object from the API server, trimmed; read-only
 	ids    map[string]string // containers by ID, of the last published status
-	gone   bool              // it was deleted, has ended, or has lost the annotation
+	gone   bool              // it was deleted, has ended, or has lost its annotation and policies
 	left   *v1.Pod           // the object at that time; nil if it was deleted
 
 	// An attempt sets these.
@@ -114,6 +115,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 		toApply: queue.New(), toPublish: queue.New(), toReport: queue.New(), toPrepare: queue.New(),
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }
+	s.chosen = newPolicies(cfg.NodeProbes, s)
 	s.watched, s.spaces = newWatched(cfg.Pods, s), newNamespaces(cfg.Namespaces, s)
 	s.events = Recorders{cfg.Events, host.Recorder}
 	s.actor = cfg.Act(liveness.Config{
@@ -146,6 +148,7 @@ func (s *Source) Start(ctx context.Context, m *manager.Manager) {
 	loops := []func(){
 		func() { s.watched.run(follow) },
 		func() { s.spaces.run(follow) },
+		func() { s.chosen.run(follow) },
 		func() { s.applyLoop(follow) },
 		func() { s.toPublish.Each(end, s.publish) },
 		func() { s.followResults(updates) },
@@ -211,7 +214,7 @@ func (s *Source) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop f
 // Restarts implements [manager.RestartSource]. It returns false: liveness probes continue after a failure.
 func (s *Source) Restarts(*v1.Pod, *v1.Container) bool { return false }
 
-// Pods returns the pods with the annotation.
+// Pods returns the pods with the annotation or a policy.
 func (s *Source) Pods() []v1.Pod {
 	s.mu.Lock()
 	shown := make([]*v1.Pod, 0, len(s.pods))

@@ -20,17 +20,28 @@ func trim(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	kept := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+	if _, ok := pod.Annotations[declared.Annotation]; ok {
+		return trimmed(pod), nil
+	}
+	kept := identity(pod)
+	if isGated(pod) {
+		kept.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: conditions.Ready}}
+	}
+	kept.DeletionTimestamp = pod.DeletionTimestamp
+	kept.Status.Phase, kept.Status.Conditions = pod.Status.Phase, publishedConditions(pod)
+	return kept, nil
+}
+
+// identity returns a pod with what identifies an object.
+func identity(pod *v1.Pod) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Generation: pod.Generation,
 	}}
-	if _, ok := pod.Annotations[declared.Annotation]; !ok {
-		if isGated(pod) {
-			kept.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: conditions.Ready}}
-		}
-		kept.DeletionTimestamp = pod.DeletionTimestamp
-		kept.Status.Phase, kept.Status.Conditions = pod.Status.Phase, publishedConditions(pod)
-		return kept, nil
-	}
+}
+
+// trimmed returns a copy of a pod with the fields that probes need.
+func trimmed(pod *v1.Pod) *v1.Pod {
+	kept := identity(pod)
 	kept.Labels, kept.OwnerReferences = pod.Labels, pod.OwnerReferences
 	kept.DeletionTimestamp, kept.DeletionGracePeriodSeconds = pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds
 	kept.CreationTimestamp = pod.CreationTimestamp
@@ -49,7 +60,7 @@ func trim(object any) (any, error) {
 	kept.Status.ContainerStatuses = trimStatuses(pod.Status.ContainerStatuses)
 	kept.Status.InitContainerStatuses = trimStatuses(pod.Status.InitContainerStatuses)
 	kept.Status.EphemeralContainerStatuses, kept.Status.ResourceClaimStatuses = nil, nil
-	return kept, nil
+	return kept
 }
 
 // kubeletStartup replaces the startup probe in the spec of a container: only its presence matters.

@@ -91,6 +91,9 @@ func (s *Source) Troubles() (all []pods.Trouble) {
 	if err := s.spaces.trouble(); err != nil {
 		all = append(all, pods.Trouble{Name: "namespaces", Text: "their labels cannot be watched: " + err.Error()})
 	}
+	if err := s.chosen.trouble(); err != nil {
+		all = append(all, pods.Trouble{Name: "policies", Text: "they cannot be watched: " + err.Error()})
+	}
 	if s.cfg.Runtime != nil {
 		if err := s.cfg.Runtime.Trouble(); err != nil {
 			all = append(all, pods.Trouble{Name: "runtime", Text: err.Error()})

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/kube/api"
@@ -31,6 +30,8 @@ type watched struct {
 	from     cache.ListerWatcherWithContext
 	informer cache.SharedIndexInformer
 	listed   cache.DoneChecker // done after all pods of the first list were observed
+
+	observing sync.Mutex // held while an event is handled
 
 	mu    sync.Mutex
 	since time.Time // first failed request in a row; zero: the last request has succeeded
@@ -48,17 +49,25 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 		},
 	}, &v1.Pod{}, 0, nil)
 	// Both calls fail only for a running informer.
-	_ = w.informer.SetTransform(trim)
+	_ = w.informer.SetTransform(s.chosen.trim)
 	_ = w.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // note has logged it
 	handled, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { s.observe(o.(*v1.Pod)) },
+		AddFunc: func(o any) {
+			w.observing.Lock()
+			defer w.observing.Unlock()
+			s.observe(o.(*v1.Pod))
+		},
 		UpdateFunc: func(old, next any) {
+			w.observing.Lock()
+			defer w.observing.Unlock()
 			if old, next := old.(*v1.Pod), next.(*v1.Pod); old.UID != next.UID { // deleted and created again
 				s.deleted(old.UID)
 			}
 			s.observe(next.(*v1.Pod))
 		},
 		DeleteFunc: func(o any) {
+			w.observing.Lock()
+			defer w.observing.Unlock()
 			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 				o = last.Obj
 			}
@@ -147,15 +156,23 @@ func (w *watched) run(ctx context.Context) {
 	waiting.Wait()
 }
 
-// awaitList waits for the first list of the pods, and then lets the loop apply them. It logs while it waits.
+// awaitList waits for the first list of the pods and of the policies, and then lets the loop apply them. It logs while
+// it waits.
 func (w *watched) awaitList(ctx context.Context) {
 	reminder := time.NewTimer(2 * time.Second)
 	defer reminder.Stop()
-	for {
+	for next := w.listed.Done(); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.listed.Done():
+		case <-next:
+			if next != w.source.chosen.known {
+				next = w.source.chosen.known
+				continue
+			}
+			if w.source.chosen.follows() {
+				w.observeAll()
+			}
 			w.source.setSynced()
 			return
 		case <-reminder.C:
@@ -178,10 +195,9 @@ func (s *Source) setSynced() {
 
 // observe records the newest object of a pod, and queues the pod.
 func (s *Source) observe(next *v1.Pod) {
-	_, wanted := next.Annotations[declared.Annotation]
-	wanted = wanted && next.Status.Phase != v1.PodSucceeded && next.Status.Phase != v1.PodFailed
-	if !wanted {
-		if !s.forget(next) {
+	ended := next.Status.Phase == v1.PodSucceeded || next.Status.Phase == v1.PodFailed
+	if ended || !s.chosen.declare(next) {
+		if !s.forget(next) && s.chosen.areKnown() {
 			s.notProbed(next)
 		}
 		return
@@ -256,7 +272,11 @@ func (s *Source) recordNotProbed(pod *v1.Pod) {
 	s.unprobed[pod.UID] = true
 	s.mu.Unlock()
 	if !told {
-		s.events.Event(reference(pod), v1.EventTypeWarning, conditions.NotProbed, "the pod has the readiness gate prober.dev/ready, and no probe in its annotation prober.dev/probes: it is not ready")
+		where := ""
+		if s.chosen.follows() {
+			where = ", nor by a ProbePolicy"
+		}
+		s.events.Event(reference(pod), v1.EventTypeWarning, conditions.NotProbed, "the pod has the readiness gate prober.dev/ready, and no probe in its annotation prober.dev/probes"+where+": it is not ready")
 	}
 }
 

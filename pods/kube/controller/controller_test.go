@@ -557,6 +557,15 @@ func TestSlowWrites(t *testing.T) {
 		if got := s.taken(); len(got) != attempts || attempts > 4 {
 			t.Errorf("%d attempts, writes %v", attempts, got)
 		}
+		s.set(func() {
+			s.takes = time.Hour // so the lease is too short for them
+			s.pods.put(newPod("shop", "b", "two", "web", moods[3]))
+		})
+		time.Sleep(time.Minute)
+		if s.attempts < 6 {
+			t.Errorf("%d attempts", s.attempts)
+		}
+		s.set(func() { s.takes = 0 })
 	})
 }
 

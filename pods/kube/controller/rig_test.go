@@ -273,11 +273,13 @@ func (r *replica) fault(away bool) error {
 }
 
 // do carries out a write. what is its line in the log.
-func (r *replica) do(what string, apply func() (version string, err error)) (string, error) {
-	time.Sleep(r.takes)
+func (r *replica) do(ctx context.Context, what string, apply func() (version string, err error)) (string, error) {
+	r.set(func() { r.attempts++ })
+	if pace.Wait(ctx, nil, r.takes); ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.attempts++
 	if err := r.fault(false); err != nil {
 		return "", err
 	}
@@ -306,8 +308,8 @@ func normal(n *policy.NodeProbes) *policy.NodeProbes {
 	return next
 }
 
-func (r *replica) CreateNodeProbes(_ context.Context, n *policy.NodeProbes) (string, error) {
-	return r.do("create "+n.Name, func() (string, error) {
+func (r *replica) CreateNodeProbes(ctx context.Context, n *policy.NodeProbes) (string, error) {
+	return r.do(ctx, "create "+n.Name, func() (string, error) {
 		if r.nodes.objects[keyOf("", n.Name)] != nil {
 			return "", apierrors.NewAlreadyExists(schema.GroupResource{}, n.Name)
 		}
@@ -317,8 +319,8 @@ func (r *replica) CreateNodeProbes(_ context.Context, n *policy.NodeProbes) (str
 	})
 }
 
-func (r *replica) UpdateNodeProbes(_ context.Context, n *policy.NodeProbes) (string, error) {
-	return r.do("update "+n.Name, func() (string, error) {
+func (r *replica) UpdateNodeProbes(ctx context.Context, n *policy.NodeProbes) (string, error) {
+	return r.do(ctx, "update "+n.Name, func() (string, error) {
 		if err := r.unchanged(n); err != nil {
 			return "", err
 		}
@@ -326,8 +328,8 @@ func (r *replica) UpdateNodeProbes(_ context.Context, n *policy.NodeProbes) (str
 	})
 }
 
-func (r *replica) DeleteNodeProbes(_ context.Context, n *policy.NodeProbes) error {
-	_, err := r.do("delete "+n.Name, func() (string, error) {
+func (r *replica) DeleteNodeProbes(ctx context.Context, n *policy.NodeProbes) error {
+	_, err := r.do(ctx, "delete "+n.Name, func() (string, error) {
 		if err := r.unchanged(n); err != nil {
 			return "", err
 		}
@@ -348,8 +350,8 @@ func (r *replica) unchanged(n *policy.NodeProbes) error {
 	return nil
 }
 
-func (r *replica) PatchPolicyStatus(_ context.Context, p *policy.ProbePolicy) (string, error) {
-	return r.do("status "+p.Name, func() (string, error) {
+func (r *replica) PatchPolicyStatus(ctx context.Context, p *policy.ProbePolicy) (string, error) {
+	return r.do(ctx, "status "+p.Name, func() (string, error) {
 		old := r.policies.objects[keyOf(p.Namespace, p.Name)]
 		if old == nil || old.UID != p.UID {
 			return "", api.ErrGone

@@ -44,6 +44,7 @@ func TestCheck(t *testing.T) {
 		{"combined", one(", all: {x: {tcpSocket: {port: web}}, y: {httpGet: {port: 80}}}"), ""},
 		{"no probe", "probes: []", "spec.probes: Invalid value: must have from 1 to 16 probes"},
 		{"selector", "selector: {matchExpressions: [{key: a, operator: Near}]}\n" + one(", tcpSocket: {port: 1}"), "spec.selector: "},
+		{"liveness", "liveness: kill\n" + one(", tcpSocket: {port: 1}"), "spec.liveness: Unsupported value: \"kill\""},
 		{"no handler", one(""), "spec.probes[a]: "},
 		{"two handlers", one(", tcpSocket: {port: 1}, httpGet: {port: 1}"), "spec.probes[a]"},
 		{"unknown field", one(", tcpSocket: {port: 1}, periode: 1s"), "spec.probes[a].periode"},

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/probe"
 )
@@ -88,6 +89,9 @@ func (s *Spec) Check() (errs field.ErrorList) {
 	}
 	if n := len(s.Probes); n == 0 || n > MaxProbes {
 		errs = append(errs, field.Invalid(root.Child("probes"), field.OmitValueType{}, fmt.Sprintf("must have from 1 to %d probes", MaxProbes)))
+	}
+	if s.Liveness != "" && !slices.Contains(config.LivenessModes, s.Liveness) {
+		errs = append(errs, field.NotSupported(root.Child("liveness"), s.Liveness, config.LivenessModes))
 	}
 	first := make(map[declared.Name]string)
 	named := make(map[string]bool)
