@@ -83,8 +83,7 @@ func (l *leader) renew(ctx context.Context) (renewed bool, err error) {
 	lease, err := l.cluster.Lease(ctx, l.namespace, LeaseName)
 	if apierrors.IsNotFound(err) {
 		lease = &api.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName}, Spec: l.next()}
-		err = l.cluster.CreateLease(ctx, l.namespace, lease)
-		return err == nil, err
+		return taken(l.cluster.CreateLease(ctx, l.namespace, lease))
 	}
 	if err != nil {
 		return false, err
@@ -97,8 +96,13 @@ func (l *leader) renew(ctx context.Context) (renewed bool, err error) {
 		return false, nil
 	}
 	lease.Spec = l.next()
-	if err = l.cluster.UpdateLease(ctx, l.namespace, lease); apierrors.IsConflict(err) {
-		return false, nil // another process was faster
+	return taken(l.cluster.UpdateLease(ctx, l.namespace, lease))
+}
+
+// taken judges the error of a write of the lease. It is none if another process was faster.
+func taken(err error) (bool, error) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return false, nil
 	}
 	return err == nil, err
 }
