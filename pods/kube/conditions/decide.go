@@ -48,7 +48,7 @@ func Decide(pod *Pod) (changed []v1.PodCondition) {
 		return changed
 	}
 	for i := range pod.Published {
-		if t := pod.Published[i].Type; isOurs(t) && !slices.Contains(kept, t) {
+		if t := pod.Published[i].Type; IsOurs(t) && !slices.Contains(kept, t) {
 			put(notProbed(t))
 		}
 	}
@@ -69,8 +69,8 @@ func TypeOf(container string, kind probe.Kind) v1.PodConditionType {
 	return ""
 }
 
-// isOurs reports whether this package writes conditions of a type.
-func isOurs(t v1.PodConditionType) bool {
+// IsOurs reports whether this package writes conditions of a type.
+func IsOurs(t v1.PodConditionType) bool {
 	name, ok := strings.CutPrefix(string(t), Prefix)
 	kind, _, single := strings.Cut(name, ".")
 	_, err := probe.ParseKind(kind)

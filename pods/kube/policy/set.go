@@ -31,11 +31,14 @@ func NewSet(policies []NodePolicy) *Set {
 		s.byNamespace[p.Namespace] = append(s.byNamespace[p.Namespace], selected{p, selector})
 	}
 	for _, all := range s.byNamespace {
-		slices.SortFunc(all, func(a, b selected) int {
-			return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Name, b.Name))
-		})
+		slices.SortFunc(all, func(a, b selected) int { return Compare(&a.NodePolicy, &b.NodePolicy) })
 	}
 	return s
+}
+
+// Compare orders the policies of a namespace from the oldest to the newest.
+func Compare(a, b *NodePolicy) int {
+	return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // Of returns the policies that select a pod, from the oldest to the newest.
