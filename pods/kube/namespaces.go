@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/daeace23/prober/internal/outbound"
+	"github.com/daeace23/prober/pods/kube/api"
 )
 
 // namespaces has the labels of namespaces that the policy names. Pods have these labels in all places that select,
@@ -31,7 +32,7 @@ func newNamespaces(from cache.ListerWatcher, s *Source) *namespaces {
 	if from == nil || len(s.cfg.Policy.NamespaceLabels) == 0 {
 		return n
 	}
-	n.informer = cache.NewSharedIndexInformer(noting(from, n.note), &v1.Namespace{}, 0, nil)
+	n.informer = cache.NewSharedIndexInformer(api.Persistent(from, n.note), &v1.Namespace{}, 0, nil)
 	// The calls fail only for a running informer.
 	_ = n.informer.SetTransform(n.trim)
 	_ = n.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // note has logged it
@@ -91,6 +92,9 @@ func (s *Source) applyNamespace(name string) {
 
 // note records the result of a request. The labels that are known stay after an error.
 func (n *namespaces) note(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
 	why := outbound.Failure(ctx, err)
 	n.mu.Lock()
 	first := n.err == nil && why != nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/outbound"
+	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/pods/kube/policy"
 )
 
@@ -37,7 +38,7 @@ func newPolicies(from cache.ListerWatcher, s *Source) *policies {
 		close(p.known)
 		return p
 	}
-	p.informer = cache.NewSharedIndexInformer(noting(from, p.note), &policy.NodeProbes{}, 0, nil)
+	p.informer = cache.NewSharedIndexInformer(api.Persistent(from, p.note), &policy.NodeProbes{}, 0, nil)
 	// The calls fail only for a running informer.
 	_ = p.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // note has logged it
 	handled, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -64,10 +65,10 @@ func (p *policies) replace(next []policy.NodePolicy) {
 // note records the result of a request. A refusal of the API server ends the wait for the first list: the agent may
 // have no right to read policies, or the cluster may not know them.
 func (p *policies) note(ctx context.Context, err error) {
-	if apierrors.IsInvalid(err) {
-		return // the server has no initial list in a watch: the informer lists then
+	if ctx.Err() != nil || apierrors.IsInvalid(err) {
+		return // the agent ends, or the server has no initial list in a watch, and the informer lists
 	}
-	refused := err != nil && !unanswered(err)
+	refused := err != nil && !api.Unanswered(err)
 	err = outbound.Failure(ctx, err)
 	p.mu.Lock()
 	first := p.err == nil && err != nil
@@ -181,24 +182,5 @@ func (s *Source) applyAgain(uid types.UID) {
 	s.mu.Unlock()
 	if p != nil {
 		s.toApply.Put(uid)
-	}
-}
-
-// noting returns from with a call of note after each request whose context has not ended.
-func noting(from cache.ListerWatcher, note func(ctx context.Context, err error)) *cache.ListWatch {
-	api := cache.ToListerWatcherWithContext(from)
-	return &cache.ListWatch{
-		ListWithContextFunc:  noted(api.ListWithContext, note),
-		WatchFuncWithContext: noted(api.WatchWithContext, note),
-	}
-}
-
-func noted[O, T any](request func(context.Context, O) (T, error), note func(context.Context, error)) func(context.Context, O) (T, error) {
-	return func(ctx context.Context, o O) (T, error) {
-		answer, err := request(ctx, o)
-		if ctx.Err() == nil {
-			note(ctx, err)
-		}
-		return answer, err
 	}
 }

@@ -201,6 +201,33 @@ func TestPolicyErrorsNameThePolicy(t *testing.T) {
 	})
 }
 
+// A probe goes on unchanged while an edit of its policy is invalid, and is changed by the next valid one.
+func TestInvalidEditKeepsProbe(t *testing.T) {
+	withPolicies(t, func(w *world, n *nodeProbes) {
+		before, after := w.script("/before", success), w.script("/after", failure)
+		text := policyOf("cache", "Readiness", "httpGet: {path: /before, port: http}, period: 1s, failureThreshold: 1")
+		n.set(t, "shop", "cache", text)
+		w.cluster.set(unannotated("web", "cache"))
+		w.start()
+		w.wait(3 * time.Second)
+		n.set(t, "shop", "cache", strings.ReplaceAll(text, "period: 1s", "period: 1ms"))
+		w.wait(3 * time.Second)
+		w.wantEvents("Warning ProbeInvalid ProbePolicy cache: spec.probes[ping].period")
+		calls := len(before.Calls())
+		w.wait(10 * time.Second)
+		w.wantConditions("web", "readiness.web=success")
+		if len(before.Calls()) < calls+9 {
+			t.Errorf("%d attempts in 10 s after an invalid edit", len(before.Calls())-calls)
+		}
+		n.set(t, "shop", "cache", strings.ReplaceAll(text, "/before", "/after"))
+		w.wait(3 * time.Second)
+		w.wantConditions("web", "readiness.web=failure!")
+		if len(after.Calls()) == 0 {
+			t.Error("the next valid edit does not count")
+		}
+	})
+}
+
 // Failures of a probe with a mode that the agent allows are acted on.
 func TestPolicyHasLivenessMode(t *testing.T) {
 	withPolicies(t, func(w *world, n *nodeProbes) {

@@ -2,24 +2,17 @@ package kube
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/daeace23/prober/internal/outbound"
-	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/pods/kube/conditions"
 )
@@ -27,7 +20,6 @@ import (
 // watched lists and watches the pods of the node. It records since when the API server cannot be reached.
 type watched struct {
 	source   *Source
-	from     cache.ListerWatcherWithContext
 	informer cache.SharedIndexInformer
 	listed   cache.DoneChecker // done after all pods of the first list were observed
 
@@ -39,15 +31,8 @@ type watched struct {
 }
 
 func newWatched(from cache.ListerWatcher, s *Source) *watched {
-	w := &watched{source: s, from: cache.ToListerWatcherWithContext(from)}
-	w.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return persist(ctx, w, func() (runtime.Object, error) { return w.from.ListWithContext(ctx, o) })
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return persist(ctx, w, func() (watch.Interface, error) { return w.from.WatchWithContext(ctx, o) })
-		},
-	}, &v1.Pod{}, 0, nil)
+	w := &watched{source: s}
+	w.informer = cache.NewSharedIndexInformer(api.Persistent(from, w.note), &v1.Pod{}, 0, nil)
 	// Both calls fail only for a running informer.
 	_ = w.informer.SetTransform(s.chosen.trim)
 	_ = w.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // note has logged it
@@ -80,39 +65,6 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 		w.listed = handled.HasSyncedChecker()
 	}
 	return w
-}
-
-// Times between two requests to an API server that cannot be reached. maxRetry is the kubelet's longest
-// interval between two tries to renew the lease of its node.
-const (
-	minRetry = 500 * time.Millisecond
-	maxRetry = 7 * time.Second
-)
-
-// persist repeats a request that the API server does not answer, until ctx ends. The informer's reflector would
-// back off for up to a minute, partly ignoring its context, so it must not see these errors.
-func persist[T any](ctx context.Context, w *watched, request func() (T, error)) (T, error) {
-	for wait := minRetry; ; wait = min(2*wait, maxRetry) {
-		answer, err := request()
-		w.note(ctx, err)
-		if err == nil || ctx.Err() != nil || !unanswered(err) {
-			return answer, err
-		}
-		if pace.Wait(ctx, nil, pace.Jitter(wait/2, wait)); ctx.Err() != nil {
-			return answer, ctx.Err()
-		}
-	}
-}
-
-// unanswered reports whether the same request may succeed later: err means that the API server cannot be
-// reached, is busy or starting, or that the token has expired.
-func unanswered(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok {
-		return true
-	}
-	code := status.ErrStatus.Code
-	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusUnauthorized
 }
 
 // note records the result of a request. It logs when the API server becomes unreachable and reachable.

@@ -41,7 +41,7 @@ func persist[T any](ctx context.Context, note func(context.Context, error), requ
 	for wait := minRetry; ; wait = min(2*wait, maxRetry) {
 		answer, err := request()
 		note(ctx, err)
-		if err == nil || ctx.Err() != nil || !unanswered(err) {
+		if err == nil || ctx.Err() != nil || !Unanswered(err) {
 			return answer, err
 		}
 		if pace.Wait(ctx, nil, pace.Jitter(wait/2, wait)); ctx.Err() != nil {
@@ -50,9 +50,9 @@ func persist[T any](ctx context.Context, note func(context.Context, error), requ
 	}
 }
 
-// unanswered reports whether the same request may succeed later: err means that the API server cannot be
+// Unanswered reports whether the same request may succeed later: err means that the API server cannot be
 // reached, is busy or starting, or that the token has expired.
-func unanswered(err error) bool {
+func Unanswered(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
 		return true

@@ -48,14 +48,12 @@ func (m *model) check(t *testing.T, s *server) {
 		}
 		delete(nodes, "")
 		for node := range nodes {
-			if accepted {
-				want[node] = append(want[node], policy.NodePolicy{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Generation: p.Generation, Created: p.CreationTimestamp, Spec: p.Spec})
-			}
+			want[node] = append(want[node], policy.NodePolicy{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Generation: p.Generation, Created: p.CreationTimestamp, Spec: p.Spec})
 		}
 		if diff := cmp.Diff(counts, p.Status.Pods); diff != "" || p.Status.ObservedGeneration != p.Generation {
 			t.Errorf("status of %s/%s, generation %d: %s", p.Namespace, p.Name, p.Status.ObservedGeneration, diff)
 		}
-		conditions := []bool{accepted, accepted, counts.Matched > 0 && counts.Healthy == counts.Matched}
+		conditions := []bool{accepted, true, counts.Matched > 0 && counts.Healthy == counts.Matched}
 		for i, name := range []string{policy.Accepted, policy.Programmed, policy.Healthy} {
 			if meta.IsStatusConditionTrue(p.Status.Conditions, name) != conditions[i] {
 				t.Errorf("%s/%s: %s is not %t: %+v", p.Namespace, p.Name, name, conditions[i], p.Status.Conditions)
@@ -299,8 +297,8 @@ func TestWrites(t *testing.T) {
 		{"NodeProbes of a node without pods", func(s *server) {
 			s.nodes.put(&policy.NodeProbes{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "u"}})
 		}, []string{"delete gone"}},
-		{"policy invalid", func(s *server) { edit(s, func(p *policy.ProbePolicy) { p.Spec.Probes[0].Container = "" }) }, []string{"delete one", "status web"}},
-		{"policy valid", func(s *server) { edit(s, func(p *policy.ProbePolicy) { p.Spec.Probes[0].Container = "app" }) }, []string{"create one", "status web", "status web"}},
+		{"policy invalid", func(s *server) { edit(s, func(p *policy.ProbePolicy) { p.Spec.Probes[0].Container = "" }) }, []string{"status web", "status web", "update one"}},
+		{"policy valid", func(s *server) { edit(s, func(p *policy.ProbePolicy) { p.Spec.Probes[0].Container = "app" }) }, []string{"status web", "update one"}},
 		{"policy with pods deleted", func(s *server) { s.policies.remove("shop", "web") }, []string{"delete one"}},
 		{"policy created again", func(s *server) { s.policies.put(newPolicy("shop", "web", "web", nil)) }, []string{"create one", "status web", "status web"}},
 		{"all pods of a node deleted", func(s *server) { s.pods.remove("shop", "a"); s.pods.remove("shop", "b") }, []string{"delete one", "status web"}},
@@ -335,7 +333,7 @@ func TestConditions(t *testing.T) {
 		{"accepted", nil, []*policy.ProbePolicy{newPolicy("shop", "web", "web", nil)}, policy.Accepted, "True Valid"},
 		{"invalid", nil, []*policy.ProbePolicy{newPolicy("shop", "web", "web", func(p *policy.ProbePolicy) { p.Spec.Probes[0].Kind = "Ready" })}, policy.Accepted,
 			`False Invalid spec.probes[0].kind: Unsupported value: "Ready": supported values: "Liveness", "Readiness", "Startup"`},
-		{"invalid is not programmed", nil, []*policy.ProbePolicy{newPolicy("shop", "web", "web", func(p *policy.ProbePolicy) { p.Spec.Probes = nil })}, policy.Programmed, "False Invalid the policy is not accepted"},
+		{"invalid is programmed", nil, []*policy.ProbePolicy{newPolicy("shop", "web", "web", func(p *policy.ProbePolicy) { p.Spec.Probes = nil })}, policy.Programmed, "True Programmed"},
 		{"older policy for the same probe", moods[3:4], []*policy.ProbePolicy{newPolicy("shop", "web", "web", nil), newPolicy("shop", "older", "web", created(5))}, policy.Accepted,
 			"True Conflicted for some pods, probes of older policies count instead: app readiness of older"},
 		{"newer policy for the same probe", moods[3:4], []*policy.ProbePolicy{newPolicy("shop", "web", "web", nil), newPolicy("shop", "newer", "web", created(5000))}, policy.Accepted, "True Valid"},
@@ -343,7 +341,7 @@ func TestConditions(t *testing.T) {
 		{"older policy is invalid", moods[3:4], []*policy.ProbePolicy{newPolicy("shop", "web", "web", nil), newPolicy("shop", "older", "web", func(p *policy.ProbePolicy) {
 			created(5)(p)
 			p.Spec.Liveness, p.Spec.Probes[0].Text = "", json.RawMessage(`{"none":1}`)
-		})}, policy.Accepted, "True Valid"},
+		})}, policy.Accepted, "True Conflicted for some pods, probes of older policies count instead: app readiness of older"},
 		{"no room", moods[3:4], []*policy.ProbePolicy{newPolicy("shop", "web", "web", big), newPolicy("shop", "older", "web", func(p *policy.ProbePolicy) { big(p); created(5)(p) })}, policy.Programmed,
 			"False NodeFull 1 nodes have older policies of 512 KiB, the maximum: node0"},
 		{"room", moods[3:4], []*policy.ProbePolicy{newPolicy("shop", "web", "web", big), newPolicy("shop", "newer", "web", func(p *policy.ProbePolicy) { big(p); created(5000)(p) })}, policy.Programmed, "True Programmed"},

@@ -82,9 +82,7 @@ func (s *state) compute(n *node) {
 	roles := make(map[*entry]role)
 	for _, g := range n.groups {
 		for _, e := range g.matched {
-			if e.invalid == "" {
-				roles[e] = full
-			}
+			roles[e] = full
 		}
 	}
 	n.wanted = fitting(roles)

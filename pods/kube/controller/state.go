@@ -63,7 +63,7 @@ type group struct {
 type entry struct {
 	policy   policy.NodePolicy
 	set      *policy.Set // of this policy alone
-	invalid  string      // why it is not accepted; "" if it is
+	invalid  string      // its errors; "" if it has none
 	digest   digest      // of its JSON
 	size     int         // of its JSON, in bytes
 	probes   map[declared.Name]bool

@@ -77,7 +77,7 @@ func (e *entry) replaced() (lines []string) {
 			if o == e {
 				break // the others are newer
 			}
-			if o.invalid != "" || asked[o] {
+			if asked[o] {
 				continue
 			}
 			asked[o] = true
@@ -98,8 +98,6 @@ func (e *entry) replaced() (lines []string) {
 func (e *entry) programmed(pods *policy.Pods) metav1.Condition {
 	c := metav1.Condition{Type: policy.Programmed, Status: metav1.ConditionFalse}
 	switch {
-	case e.invalid != "":
-		c.Reason, c.Message = Invalid, "the policy is not accepted"
 	case len(e.nodes[full]) > 0:
 		names := slices.SortedFunc(maps.Keys(e.nodes[full]), func(a, b *node) int { return cmp.Compare(a.name, b.name) })
 		var listed []string
@@ -116,7 +114,7 @@ func (e *entry) programmed(pods *policy.Pods) metav1.Condition {
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, Programmed
 	}
-	if missing := pods.Matched - pods.Gated; e.invalid == "" && missing > 0 && e.decidesReady() {
+	if missing := pods.Matched - pods.Gated; missing > 0 && e.decidesReady() {
 		gate := fmt.Sprintf("%d of %d pods do not have the readiness gate prober.dev/ready: its probes do not decide whether they are ready", missing, pods.Matched)
 		c.Message = strings.TrimPrefix(c.Message+"; "+gate, "; ")
 	}

@@ -27,14 +27,19 @@ type Probe struct {
 	Text      json.RawMessage // an object with the fields of a probe in the annotation
 }
 
+var errNoObject = errors.New("a probe must be an object")
+
 // kinds has the kinds of probes by their names in a policy.
 var kinds = map[string]probe.Kind{"Liveness": probe.Liveness, "Readiness": probe.Readiness, "Startup": probe.Startup}
 
 // UnmarshalJSON implements [json.Unmarshaler]: name, container and kind stand beside the fields of the probe.
 func (p *Probe) UnmarshalJSON(text []byte) error {
-	var fields map[string]json.RawMessage
+	fields := make(map[string]json.RawMessage)
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return err
+	}
+	if fields == nil {
+		return errNoObject
 	}
 	for name, to := range p.texts() {
 		value, ok := fields[name]
@@ -58,7 +63,7 @@ func (p Probe) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	if fields == nil {
-		return nil, errors.New("a probe must be an object")
+		return nil, errNoObject
 	}
 	for name, from := range p.texts() {
 		text, err := json.Marshal(*from)
