@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/pods/kube/policy"
 )
 
 const (
@@ -55,6 +56,7 @@ var kubernetesKinds = map[string]reflect.Type{
 	"rbac.authorization.k8s.io/v1 RoleBinding":                         reflect.TypeFor[rbacv1.RoleBinding](),
 	"rbac.authorization.k8s.io/v1 ClusterRole":                         reflect.TypeFor[rbacv1.ClusterRole](),
 	"rbac.authorization.k8s.io/v1 ClusterRoleBinding":                  reflect.TypeFor[rbacv1.ClusterRoleBinding](),
+	"prober.dev/v1alpha1 ProbePolicy":                                  reflect.TypeFor[policy.ProbePolicy](),
 	"apiextensions.k8s.io/v1 CustomResourceDefinition":                 reflect.TypeFor[map[string]any](),
 	"monitoring.coreos.com/v1 PodMonitor":                              reflect.TypeFor[map[string]any](), // whose types are not linked
 	"kustomize.config.k8s.io/v1beta1 Kustomization":                    reflect.TypeFor[kustomization](),
@@ -86,6 +88,11 @@ func kubernetesObjects(t *testing.T, where, text string) (all []any) {
 		object := reflect.New(is).Interface()
 		if err := yaml.UnmarshalStrict([]byte(doc), object); err != nil {
 			t.Errorf("%s: %v", where, err)
+		}
+		if p, ok := object.(*policy.ProbePolicy); ok {
+			for _, err := range p.Spec.Check() {
+				t.Errorf("%s: %v", where, err)
+			}
 		}
 		all = append(all, object)
 	}
@@ -226,6 +233,8 @@ var kubernetesRoles = map[string][]string{
 	"prober-agent-loss in the namespace": {"coordination.k8s.io leases: get list watch delete"},
 	"prober-agent-loss":                  {"pods: list", "pods/status: patch", "nodes: get"},
 	"prober-node-policies":               {"prober.dev nodeprobes: get list watch"},
+	"prober-policies-edit":               {"prober.dev probepolicies: get list watch create update patch delete"},
+	"prober-policies-view":               {"prober.dev probepolicies: get list watch"},
 	"prober-controller in the namespace": {"coordination.k8s.io leases: get create update"},
 	"prober-controller": {
 		"pods: list watch", "prober.dev probepolicies: list watch", "prober.dev probepolicies/status: patch", "prober.dev nodeprobes: list watch create update delete",

@@ -47,7 +47,7 @@ func benchPolicy(i int) *policy.ProbePolicy {
 	}
 }
 
-// BenchmarkController measures a state of 550,000 pods: its memory, the time until all nodes are computed, and that of
+// BenchmarkController measures a state of 550,000 pods: its memory, the time until all nodes are computed, and the time of
 // one event with what follows from it.
 func BenchmarkController(b *testing.B) {
 	var before, after runtime.MemStats

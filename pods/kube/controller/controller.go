@@ -50,9 +50,10 @@ const DefaultQPS = 20
 
 // Controller writes a [policy.NodeProbes] for each node with a pod that has not ended and that a policy selects. It
 // deletes all others. A policy with an error is written too: as in an annotation, a probe that runs goes on unchanged
-// while its text is invalid, and the other probes are those of the policy. It writes the status of all policies. It is level-triggered: an event marks nodes
-// and policies, which are then computed from the newest objects. The watches alone say what the API server has, so a
-// new process continues where another has stopped.
+// while its text is invalid, and the other probes follow the policy. It writes the status of all policies.
+//
+// It is level-triggered: an event marks nodes and policies, which are then computed from the newest objects. The
+// watches alone say what the API server has, so a new process continues where another has stopped.
 //
 // Of several replicas one writes, the holder of a lease. No replica writes before it has listed pods, policies and
 // NodeProbes, and while one of them cannot be followed.

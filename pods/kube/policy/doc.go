@@ -5,5 +5,5 @@
 // small object, and the status of a policy, which changes often, reaches no agent. The agent selects the pods
 // itself: a new pod of a known policy needs no write.
 //
-// The probes are those of the annotation prober.dev/probes, read by the same code: [declared.ParseWith].
+// A probe is written as in the annotation prober.dev/probes, and read by the same code: [declared.ParseWith].
 package policy

@@ -77,7 +77,7 @@ func TestAgentReadsPolicies(t *testing.T) {
 	kubectl(t, "apply", "-k", kustomization(t, "evict", "exec-api", "agent-loss", "policies"))
 	kubectl(t, "wait", "--for=condition=Established", "crd/probepolicies.prober.dev", "crd/nodeprobes.prober.dev", "--timeout=60s")
 	text := "apiVersion: prober.dev/v1alpha1\nkind: NodeProbes\nmetadata: {name: NODE}\nspec: {policies: [{namespace: shop, name: cache, uid: u, generation: 3, created: '2026-01-02T03:04:05Z', " +
-		"selector: {matchLabels: {app: cache}}, probes: [{name: ping, container: c, kind: Liveness, plugin: {name: redis, config: {n: 12345678901, s: \"a\\u2028b\"}}}]}]}\n"
+		"selector: {matchLabels: {app: cache}}, probes: [{name: ping, container: c, kind: Liveness, plugin: {name: redis, config: {count: 12345678901, s: \"a\\u2028b\"}}}]}]}\n"
 	for _, node := range []string{"node-a", "node-b"} {
 		if refusal := apply(t, "default", strings.ReplaceAll(text, "NODE", node)); refusal != "" {
 			t.Fatal(refusal)
@@ -101,7 +101,7 @@ func TestAgentReadsPolicies(t *testing.T) {
 		t.Fatalf("got %+v", list.Items)
 	}
 	got := list.Items[0].Spec.Policies[0]
-	const want = `{"plugin":{"config":{"n":12345678901,"s":"a b"},"name":"redis"}}`
+	const want = `{"plugin":{"config":{"count":12345678901,"s":"a\u2028b"},"name":"redis"}}`
 	if string(got.Probes[0].Text) != want || got.Probes[0].Kind != "Liveness" || got.Generation != 3 || got.Created.Year() != 2026 || got.Selector.MatchLabels["app"] != "cache" {
 		t.Errorf("got %+v with %s", got, got.Probes[0].Text)
 	}
