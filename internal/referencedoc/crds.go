@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -179,9 +180,7 @@ func nodeSpec() object {
 
 func withText(schema object, text string) object {
 	next := object{"description": text}
-	for name, value := range schema {
-		next[name] = value
-	}
+	maps.Copy(next, schema)
 	return next
 }
 
