@@ -2,6 +2,7 @@ package clientcmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -171,6 +172,9 @@ func (f *fleet) missing() *missing {
 // end returns the error of a command from the errors of names and the nodes without an answer, whose exit code is first.
 func end[T any](f *fleet, answers []nodes.Answer[T], absent *missing) error {
 	named, partial := absent.exit(), nodes.Partial(f.Cluster, answers)
+	if e, ok := errors.AsType[*command.Exit](named); ok {
+		e.Hint = absent.hint // not the one for --server
+	}
 	e, ok := errors.AsType[*command.Exit](partial)
 	if !ok {
 		return named
@@ -376,11 +380,19 @@ func actOnNodes(ctx context.Context, env *command.Env, f *fleet, a action, dryRu
 	if dryRun {
 		suffix = " (dry run)"
 	}
+	if len(absent.errs) == 0 {
+		absent.hint = ""
+	}
 	for _, x := range acted {
 		for i := range x.Value.probes {
 			fmt.Fprintf(env.Stdout, "%s: %s %s%s\n", line(x.Node.Name), line(nameOf(&x.Value.probes[i])), a.done, suffix)
 		}
-		absent.errs = append(absent.errs, x.Value.errs...)
+		if x.Err != nil { // a signal
+			absent.errs = append(absent.errs, fmt.Errorf("%s: %w", x.Node.Name, x.Err))
+		}
+		for _, err := range x.Value.errs {
+			absent.errs, absent.hint = append(absent.errs, err), cmp.Or(absent.hint, f.Hint(err))
+		}
 	}
 	return end(f, selected, absent)
 }

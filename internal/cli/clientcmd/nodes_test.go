@@ -358,3 +358,26 @@ func TestKubectlSuggestsItsOwnCommands(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }
+
+func TestKubectlActionTellsWhatTheUserLacks(t *testing.T) {
+	for _, c := range []struct {
+		status        int
+		message, hint string
+	}{
+		{401, "needs the token of --token-file", "set --token-file to the file with the agents' token"},
+		{403, `pods "prober-a:9876" is forbidden: User "u" cannot create resource "pods/proxy"`, "resources: [pods/proxy], verbs: [get]}, and the verb create for actions"},
+	} {
+		reads, refuses := agentWith(probeOn("shop", failingState)), refused(c.status, c.message)
+		k := newCluster(t, map[string]http.Handler{"a": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				refuses.ServeHTTP(w, r)
+				return
+			}
+			reads.ServeHTTP(w, r)
+		})}, nil)
+		code, stdout, stderr := k.kubectl("pause", "shop")
+		if code != 1 || stdout != "" || !strings.Contains(stderr, "prober: error: a: "+c.message) || !strings.Contains(stderr, c.hint) {
+			t.Errorf("%d: exit code %d, %s%s", c.status, code, stdout, stderr)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,16 +95,17 @@ func Partial[T any](c *Cluster, answers []Answer[T]) error {
 	}
 	e := &command.Exit{Code: remote.ExitUnreachable, Err: errors.New(text.String())}
 	for _, a := range answers {
-		if s, ok := errors.AsType[*client.StatusError](a.Err); ok && e.Hint == "" {
-			e.Hint = c.hint(s)
-		}
+		e.Hint = cmp.Or(e.Hint, c.Hint(a.Err))
 	}
 	return e
 }
 
-// hint returns what lets an agent answer; "" if it is unknown.
-func (c *Cluster) hint(s *client.StatusError) string {
+// Hint returns what lets an agent answer; "" if it is unknown.
+func (c *Cluster) Hint(err error) string {
+	s, ok := errors.AsType[*client.StatusError](err)
 	switch {
+	case !ok:
+		return ""
 	case s.Status == http.StatusForbidden && strings.Contains(s.Text, "pods/proxy"):
 		return "a Role of the namespace " + c.flags.namespace + ` needs the rule {apiGroups: [""], resources: [pods/proxy], verbs: [get]}, and the verb create for actions`
 	case s.Status == http.StatusServiceUnavailable || s.Status == http.StatusBadGateway || s.Status == http.StatusGatewayTimeout:
