@@ -31,6 +31,8 @@ type Config struct {
 	// Server is "unix:PATH" of the agent's socket, "HOST:PORT", or a URL. A name and a password in the URL
 	// are the credentials of a user in the agent's web config.
 	Server string
+	// Name is the name of the agent in errors; "": the host of Server.
+	Name string
 	// Token is the agent's token, which actions over TCP need; "" for none.
 	Token string
 	// Transport sends requests to a URL, with its TLS settings; nil: a default transport without a proxy.
@@ -72,7 +74,7 @@ func New(cfg Config) (*Client, error) {
 	if c.base, err = url.Parse(server); err != nil || c.base.Host == "" || c.base.Scheme != "http" && c.base.Scheme != "https" {
 		return nil, fmt.Errorf("%s: %w", cfg.Server[strings.LastIndexByte(cfg.Server, '@')+1:], ErrServer) // without a password
 	}
-	c.name = c.base.Host
+	c.name = cmp.Or(cfg.Name, c.base.Host)
 	if cfg.Transport != nil {
 		c.http.Transport = cfg.Transport
 	}

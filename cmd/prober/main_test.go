@@ -21,5 +21,5 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	_ = flag.Set("test.parallel", "8") // most tests wait for processes and periods
-	testscript.Main(m, map[string]func(){"prober": main})
+	testscript.Main(m, map[string]func(){"prober": main, "kubectl-prober": main})
 }

@@ -303,8 +303,12 @@ var packages = map[string]struct {
 		ours:   []string{"agent/access", "agent/client", "internal/cli/command", "internal/explain", "internal/outbound"},
 		others: []string{"github.com/spf13/cobra"},
 	},
+	"internal/cli/nodes": {
+		ours:   []string{"agent/access", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain", "pods/kube/api"},
+		others: []string{"github.com/spf13/cobra", "k8s.io/api"},
+	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "agent/maintenance", "agent/notify/format", "config", "core/states", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/publicpage", "internal/explain", "internal/nearest", "internal/timespan", "pods", "pods/targets", "probe", "internal/clip", "internal/advise", "internal/whatif"},
+		ours:   []string{"agent/api", "agent/client", "agent/maintenance", "agent/notify/format", "config", "core/states", "internal/cli/command", "internal/cli/nodes", "internal/cli/remote", "internal/cli/watch", "internal/publicpage", "internal/explain", "internal/nearest", "internal/timespan", "pods", "pods/targets", "probe", "internal/clip", "internal/advise", "internal/whatif"},
 		others: []string{"github.com/charmbracelet/x/ansi", "github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/publicpage": {ours: []string{"agent/api", "agent/notify/format"}},
@@ -470,7 +474,7 @@ func TestEmbeddersLinkOnlyWhatTheyUse(t *testing.T) {
 }
 
 // clusterPackages link a client of Kubernetes. Nothing else does but the command line.
-var clusterPackages = []string{"pods/kube", "pods/kube/*", "internal/cli", "internal/cli/clitest", "internal/referencedoc", "internal/release", "cmd/prober"}
+var clusterPackages = []string{"pods/kube", "pods/kube/*", "internal/cli", "internal/cli/clientcmd", "internal/cli/nodes", "internal/cli/clitest", "internal/referencedoc", "internal/release", "cmd/prober"}
 
 func TestOnlyTheNodeAgentLinksClientGo(t *testing.T) {
 	atRoot(t)

@@ -36,7 +36,7 @@ func Root(env *command.Env) *cobra.Command {
 		Example: "  prober run -f pod.yaml --plugins /etc/prober/plugins\n  prober probe http http://127.0.0.1:8080/healthz --explain\n  prober plugin new demo --lang go",
 	}
 	commands := append(clientcmd.New(env), pushcmd.New(env), simulatecmd.New(env), maintenancecmd.New(env), newRun(env), newNode(env), probecmd.New(env, plugincmd.NewProbe(env)), newValidate(env), newSchema(env),
-		importcmd.New(env, checkFile(env)), newAgentLoss(env), newController(env), plugincmd.New(env),
+		importcmd.New(env, checkFile(env)), newAgentLoss(env), newController(env), clientcmd.NewKubectl(env), plugincmd.New(env),
 		sidecarcmd.New(env, program.Revision()))
 	program.New(env, root, commands...)
 	group(root)
@@ -57,7 +57,7 @@ var groups = []struct {
 	{"look", "Look at a running agent:", []string{"get", "status", "describe", "explain", "watch", "report", "page", "advise", "simulate"}},
 	{"act", "Act on a running agent:", []string{"trigger", "pause", "resume", "force", "unforce", "maintenance", "note", "push", "reload", "notify"}},
 	{"plugins", "Author plugins:", []string{"plugin"}},
-	{"kubernetes", "Kubernetes:", []string{"node", "sidecar", "agent-loss", "controller"}},
+	{"kubernetes", "Kubernetes:", []string{"node", "sidecar", "agent-loss", "controller", "kubectl"}},
 }
 
 // group sorts the commands of root into the groups.

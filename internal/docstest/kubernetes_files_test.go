@@ -343,7 +343,7 @@ func TestKubernetesWritesAreFenced(t *testing.T) {
 
 // kubernetesPrivileges are what each component adds to the pods of the agent.
 var kubernetesPrivileges = map[string]privileges{
-	"base": {}, "evict": {}, "exec-api": {}, "namespace-labels": {}, "agent-loss": {}, "monitoring": {}, "policies": {},
+	"base": {}, "evict": {}, "exec-api": {}, "namespace-labels": {}, "agent-loss": {}, "monitoring": {}, "kubectl": {}, "policies": {},
 	"host-network": {Level: "privileged", HostNetwork: true},
 	"cri":          {Level: "privileged", HostPaths: []string{"/run/containerd"}, Groups: []int64{0}},
 	"node-cache":   {Level: "privileged", HostPaths: []string{"/var/cache/prober"}},

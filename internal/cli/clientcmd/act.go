@@ -13,6 +13,7 @@ import (
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/nodes"
 	"github.com/daeace23/prober/internal/cli/remote"
 	"github.com/daeace23/prober/internal/nearest"
 )
@@ -41,21 +42,35 @@ var (
 
 // newPause returns the command pause.
 func newPause(env *command.Env) *cobra.Command {
+	return pauseWith(func(a action) *cobra.Command {
+		c := newAction(env, a)
+		c.Example += "\n  prober pause shop --for 10m --reason 'the database moves'\n  prober pause --all --for 1h"
+		return c
+	})
+}
+
+// newPauseOnNodes returns the command pause for all nodes.
+func newPauseOnNodes(env *command.Env, of *nodes.Flags) *cobra.Command {
+	return pauseWith(func(a action) *cobra.Command { return newActionOnNodes(env, of, a) })
+}
+
+// pauseWith adds the flags of a pause to the command that newCommand returns for the action.
+func pauseWith(newCommand func(action) *cobra.Command) *cobra.Command {
 	var length time.Duration
 	var asked api.PauseRequest
-	c := newAction(env, action{
+	c := newCommand(action{
 		name: "pause", short: "Stop the attempts of probes",
 		long: "Pause stops the attempts of probes for the time of --for, or until they are resumed. A paused probe\n" +
 			"keeps its result. A probe that is paused already gets the new time and reason. Without\n--state-dir of the agent a pause ends with it.",
 		done: "paused",
 		do: func(c *client.Client, ctx context.Context, probe client.Filter) ([]api.ProbeStatus, error) {
+			p := asked // agents are asked at the same time
 			if length > 0 {
-				asked.For = length.String()
+				p.For = length.String()
 			}
-			return c.Pause(ctx, probe, asked)
+			return c.Pause(ctx, probe, p)
 		},
 	})
-	c.Example += "\n  prober pause shop --for 10m --reason 'the database moves'\n  prober pause --all --for 1h"
 	addPauseFlags(c, "the pause", &length, &asked.Reason)
 	return c
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/nodes"
 	"github.com/daeace23/prober/internal/cli/remote"
 )
 
@@ -45,11 +46,27 @@ type getter struct {
 	output    string
 	noHeaders bool
 	watch     bool
+	nodes     bool            // the items come from several nodes
+	failures  []nodes.Failure // of nodes without an answer
 }
 
 func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Command {
 	g := getter{env: env, of: r}
 	var flags selectionFlags
+	c := g.command(&flags, func(cmd *cobra.Command, _ []string, s *selection, print printer) error {
+		return ask(cmd, env, agent, func(ctx context.Context, c *client.Client) error { return g.run(ctx, c, s, print) })
+	})
+	c.ValidArgsFunction = complete(env, agent, r)
+	completeNamespaces(c, env, agent)
+	if r.event != "" || r.every != 0 {
+		c.Flags().BoolVarP(&g.watch, "watch", "w", false, "show changes until interrupted")
+	}
+	return c
+}
+
+// command returns a command for the resource of g, which calls run with the selection of the command line.
+func (g *getter) command(flags *selectionFlags, run func(cmd *cobra.Command, args []string, s *selection, print printer) error) *cobra.Command {
+	r := g.of
 	c := &cobra.Command{
 		Use: r.name + " " + r.args, Aliases: r.aliases, Short: r.short, Example: r.example,
 		Args: cobra.ArbitraryArgs,
@@ -62,16 +79,11 @@ func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Comman
 			if err != nil {
 				return command.Usage(command.Line(cmd, args, "output", jsonPath+"{.items[0]}"), "-o jsonpath: %w", err)
 			}
-			return ask(cmd, env, agent, func(ctx context.Context, c *client.Client) error { return g.run(ctx, c, s, print) })
+			return run(cmd, args, s, print)
 		},
-		ValidArgsFunction: complete(env, agent, r),
 	}
 	flags.add(c, r)
-	completeNamespaces(c, env, agent)
 	c.Flags().BoolVar(&g.noHeaders, "no-headers", false, "omit the headers of the table")
-	if r.event != "" || r.every != 0 {
-		c.Flags().BoolVarP(&g.watch, "watch", "w", false, "show changes until interrupted")
-	}
 	c.Flags().VarP(format{&g.output}, "output", "o", "format of the output")
 	return c
 }
@@ -120,6 +132,7 @@ func (g *getter) printer(s *selection) (printer, error) {
 		}, nil
 	default:
 		t := newTable(g.env, g.of, g.output == wide, s.Namespace == "")
+		t.nodes = g.nodes
 		headers := !g.noHeaders
 		return func(items []item) error {
 			if len(items) == 0 {
@@ -137,11 +150,16 @@ func (g *getter) list(items []item) any {
 	objects := make([]any, len(items))
 	for i := range items {
 		objects[i] = items[i].object
+		if g.nodes {
+			objects[i] = onNode{items[i].node, items[i].object}
+		}
 	}
 	return struct {
 		listHead
-		Items []any `json:"items"`
-	}{g.of.head, objects}
+		Items   []any           `json:"items"`
+		Partial bool            `json:"partial,omitzero"`
+		Errors  []nodes.Failure `json:"errors,omitzero"`
+	}{g.of.head, objects, len(g.failures) > 0, g.failures}
 }
 
 func (g *getter) encode(items []item) error { return g.env.Encode(g.output, g.list(items)) }
@@ -177,13 +195,18 @@ func (g *getter) run(ctx context.Context, c *client.Client, s *selection, print 
 		g.env.Warn("%s", line(w))
 	}
 	absent := g.missing(ctx, c, s, items)
-	if len(items) == 0 && len(absent.errs) == 0 && (g.output == "" || g.output == wide || g.output == command.Table) {
-		fmt.Fprintf(g.env.Stderr, "no %s found\n", g.of.name)
-	}
-	if err := print(items); err != nil {
+	if err := g.show(items, absent, print); err != nil {
 		return err
 	}
 	return absent.exit()
+}
+
+// show prints items, or that there are none.
+func (g *getter) show(items []item, absent *missing, print printer) error {
+	if len(items) == 0 && len(absent.errs) == 0 && (g.output == "" || g.output == wide || g.output == command.Table) {
+		fmt.Fprintf(g.env.Stderr, "no %s found\n", g.of.name)
+	}
+	return print(items)
 }
 
 // missing returns the errors of the names on the command line that no item has. For events, the name is the

@@ -58,6 +58,7 @@ type column struct {
 type item struct {
 	name      string   // for -o name, after the kind
 	also      []string // other names that select it
+	node      string   // "" if only one agent is asked
 	namespace string
 	pod       string
 	cells     []string // one per column
@@ -71,6 +72,7 @@ type table struct {
 	of       *resource
 	wide     bool
 	anywhere bool // all namespaces; adds a column for them
+	nodes    bool // adds a column for nodes
 	out      io.Writer
 	widths   []int
 	columns  int    // of the terminal, at which rows are cut; 0 for no limit
@@ -103,10 +105,10 @@ func (t *table) write(headers bool, items []item) error {
 		for _, c := range t.of.columns {
 			heads = append(heads, c.head)
 		}
-		rows = append(rows, t.row("NAMESPACE", heads))
+		rows = append(rows, t.row("NODE", "NAMESPACE", heads))
 	}
 	for i := range items {
-		rows = append(rows, t.row(items[i].namespace, items[i].cells))
+		rows = append(rows, t.row(items[i].node, items[i].namespace, items[i].cells))
 	}
 	for _, row := range rows {
 		t.widths = append(t.widths, make([]int, max(len(row)-len(t.widths), 0))...)
@@ -139,7 +141,10 @@ func (t *table) cut(line string) string {
 }
 
 // row returns the cells of the shown columns.
-func (t *table) row(namespace string, cells []string) (shown []string) {
+func (t *table) row(node, namespace string, cells []string) (shown []string) {
+	if t.nodes {
+		shown = append(shown, line(node))
+	}
 	if t.anywhere && t.of.namespaced {
 		shown = append(shown, line(namespace))
 	}

@@ -36,7 +36,7 @@ type Env struct {
 func OS(version string) Env {
 	self, _ := os.Executable()
 	return Env{
-		Args: os.Args[1:], LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Args: argsOf(os.Args), LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Version: version, Compiler: self,
 		Notify: func(signals ...os.Signal) (<-chan os.Signal, func()) {
 			c := make(chan os.Signal, 4)
@@ -44,6 +44,14 @@ func OS(version string) Env {
 			return c, func() { signal.Stop(c) }
 		},
 	}
+}
+
+// argsOf returns the arguments of a command line. The program is a plugin of kubectl by its name kubectl-prober.
+func argsOf(line []string) []string {
+	if len(line) > 0 && strings.TrimSuffix(filepath.Base(line[0]), ".exe") == "kubectl-prober" {
+		return append([]string{"kubectl"}, line[1:]...)
+	}
+	return line[min(len(line), 1):]
 }
 
 // Warn writes a warning to stderr.

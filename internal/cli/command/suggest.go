@@ -47,14 +47,14 @@ func Unknown(cmd *cobra.Command, word string, rest ...string) error {
 func candidates(cmd *cobra.Command, word string, rest []string) (found []*cobra.Command) {
 	if near := nearest.Name(word, Names(cmd)); near != "" {
 		i := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == near })
-		if !suggested(cmd.Root(), word) {
+		if !suggested(scope(cmd), word) {
 			return cmd.Commands()[i : i+1]
 		}
 	}
-	if subs := cmd.Commands(); len(subs) == 1 && !suggested(cmd.Root(), word) {
+	if subs := cmd.Commands(); len(subs) == 1 && !suggested(scope(cmd), word) {
 		return subs // the word is its argument
 	}
-	for _, c := range all(cmd.Root()) {
+	for _, c := range all(scope(cmd)) {
 		names := c != cmd && (c.Name() == word || c.HasAlias(word) || slices.Contains(c.SuggestFor, word))
 		if names && fits(c, rest) || takes(c, word) && below(c, cmd) {
 			found = append(found, c)
@@ -87,11 +87,29 @@ func suggested(root *cobra.Command, word string) bool {
 	return slices.ContainsFunc(all(root), func(c *cobra.Command) bool { return c.Name() == word || slices.Contains(c.SuggestFor, word) })
 }
 
-// all returns the commands below root that are not hidden.
+// apart annotates a command whose subcommands have the names of others.
+const apart = "apart"
+
+// Apart makes the subcommands of c no suggestions for words outside of c, nor others for words in c.
+func Apart(c *cobra.Command) { c.Annotations = map[string]string{apart: "true"} }
+
+// scope returns the command below which suggestions for cmd are.
+func scope(cmd *cobra.Command) *cobra.Command {
+	for cmd.HasParent() && cmd.Annotations[apart] == "" {
+		cmd = cmd.Parent()
+	}
+	return cmd
+}
+
+// all returns the commands below root that are not hidden, without those in [Apart] commands.
 func all(root *cobra.Command) (found []*cobra.Command) {
 	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() && c.Name() != "completion" {
-			found = append(append(found, c), all(c)...)
+		if !c.IsAvailableCommand() || c.Name() == "completion" {
+			continue
+		}
+		found = append(found, c)
+		if c.Annotations[apart] == "" {
+			found = append(found, all(c)...)
 		}
 	}
 	return found

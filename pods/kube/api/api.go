@@ -29,6 +29,7 @@ type Pod struct {
 type Config struct {
 	Kubeconfig string // path; "": the service account of this pod
 	Context    string // of the kubeconfig; "": its current one
+	OfUser     bool   // without Kubeconfig: the files of kubectl, KUBECONFIG or ~/.kube/config
 	Node       string // name of the node; "" for a client without one
 	UserAgent  string
 	Logger     *slog.Logger

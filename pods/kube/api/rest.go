@@ -92,7 +92,7 @@ func (c *Client) Namespace() string { return c.namespace }
 // load returns the configuration of the connection, and the namespace for [Client.Namespace]. client-go reads a
 // rotated service account token again.
 func load(cfg Config) (*rest.Config, string, error) {
-	if cfg.Kubeconfig == "" {
+	if cfg.Kubeconfig == "" && !cfg.OfUser {
 		if cfg.Context != "" {
 			return nil, "", fmt.Errorf("the context %q needs a kubeconfig", cfg.Context)
 		}
@@ -109,17 +109,19 @@ func load(cfg Config) (*rest.Config, string, error) {
 		}
 		return config, strings.TrimSpace(string(namespace)), nil
 	}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		&clientcmd.ClientConfigLoadingRules{ExplicitPath: cfg.Kubeconfig},
-		&clientcmd.ConfigOverrides{CurrentContext: cfg.Context},
-	)
+	rules, name := &clientcmd.ClientConfigLoadingRules{ExplicitPath: cfg.Kubeconfig}, "kubeconfig "+cfg.Kubeconfig
+	if cfg.Kubeconfig == "" {
+		rules = clientcmd.NewDefaultClientConfigLoadingRules()
+		name = "kubeconfig " + strings.Join(rules.GetLoadingPrecedence(), ", ")
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: cfg.Context})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)
+		return nil, "", fmt.Errorf("%s: %w", name, err)
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, "", fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)
+		return nil, "", fmt.Errorf("%s: %w", name, err)
 	}
 	return config, namespace, nil
 }
