@@ -308,7 +308,7 @@ func TestWrites(t *testing.T) {
 		for _, step := range steps {
 			s.set(func() { step.do(s) })
 			time.Sleep(time.Minute)
-			attempts := s.attempts
+			attempts := s.tried()
 			if diff := cmp.Diff(step.want, s.taken()); diff != "" || attempts != len(step.want) {
 				t.Errorf("%s: %d attempts: %s", step.name, attempts, diff)
 			}
@@ -428,7 +428,8 @@ func TestRateOfWrites(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		var creates []int
-		for i, w := range s.writes {
+		writes := s.written()
+		for i, w := range writes {
 			if i > 0 && w.at.Sub(begun) < time.Duration(i)*time.Second/controller.DefaultQPS {
 				t.Fatalf("write %d after %v", i, w.at.Sub(begun))
 			}
@@ -437,7 +438,7 @@ func TestRateOfWrites(t *testing.T) {
 				creates = append(creates, node)
 			}
 		}
-		if last := s.writes[len(s.writes)-1].at.Sub(begun); len(creates) != 200 || last > 16*time.Second {
+		if last := writes[len(writes)-1].at.Sub(begun); len(creates) != 200 || last > 16*time.Second {
 			t.Errorf("%d nodes in %v", len(creates), last)
 		}
 		for i, node := range creates {
@@ -531,7 +532,7 @@ func TestWatchIsLate(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.set(func() { s.policies.put(newPolicy("shop", "api", "web", nil)) }) // follows the late event
 		time.Sleep(3 * time.Second)
-		attempts := s.attempts
+		attempts := s.tried()
 		if diff := cmp.Diff([]string{"create one", "status api", "status web", "status web"}, s.taken()); diff != "" || attempts != 4 {
 			t.Errorf("%d attempts: %s", attempts, diff)
 		}
@@ -551,7 +552,7 @@ func TestSlowWrites(t *testing.T) {
 			s.pods.put(newPod("shop", "a", "one", "web", moods[3]))
 		})
 		time.Sleep(time.Minute)
-		attempts := s.attempts
+		attempts := s.tried()
 		if got := s.taken(); len(got) != attempts || attempts > 4 {
 			t.Errorf("%d attempts, writes %v", attempts, got)
 		}
@@ -560,8 +561,8 @@ func TestSlowWrites(t *testing.T) {
 			s.pods.put(newPod("shop", "b", "two", "web", moods[3]))
 		})
 		time.Sleep(time.Minute)
-		if s.attempts < 6 {
-			t.Errorf("%d attempts", s.attempts)
+		if n := s.tried(); n < 6 {
+			t.Errorf("%d attempts", n)
 		}
 		s.set(func() { s.takes = 0 })
 	})
@@ -587,17 +588,22 @@ func TestReplicas(t *testing.T) {
 		for i := range 6 {
 			flap(60)
 			holder := one
-			if s.leases.objects["prober-system/"+controller.LeaseName].Spec.HolderIdentity == "two" {
-				holder = two
-			}
-			s.set(func() { holder.cut = true })
+			s.set(func() {
+				if s.leases.objects["prober-system/"+controller.LeaseName].Spec.HolderIdentity == "two" {
+					holder = two
+				}
+				holder.cut = true
+			})
 			flap(60 + i)
 			s.set(func() { holder.cut = false })
 		}
 		flap(60)
+		stopOne()
+		stopTwo()
 		turns := 0
-		for i := 1; i < len(s.writes); i++ {
-			if a, b := s.writes[i-1], s.writes[i]; a.by != b.by {
+		writes := s.written()
+		for i := 1; i < len(writes); i++ {
+			if a, b := writes[i-1], writes[i]; a.by != b.by {
 				if turns++; b.at.Sub(a.at) < 4*time.Second {
 					t.Errorf("%s has written %v after %s", b.by, b.at.Sub(a.at), a.by)
 				}
@@ -606,8 +612,6 @@ func TestReplicas(t *testing.T) {
 		if turns != 6 {
 			t.Errorf("%d turns", turns)
 		}
-		stopOne()
-		stopTwo()
 	})
 }
 

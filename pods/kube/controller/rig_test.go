@@ -243,6 +243,18 @@ func (s *server) set(change func()) {
 	change()
 }
 
+// tried returns the number of attempts to write.
+func (s *server) tried() (n int) {
+	s.set(func() { n = s.attempts })
+	return n
+}
+
+// written returns the accepted writes.
+func (s *server) written() (all []written) {
+	s.set(func() { all = slices.Clone(s.writes) })
+	return all
+}
+
 // taken returns the accepted writes, and forgets them.
 func (s *server) taken() (all []string) {
 	s.mu.Lock()
@@ -274,8 +286,9 @@ func (r *replica) fault(away bool) error {
 
 // do carries out a write. what is its line in the log.
 func (r *replica) do(ctx context.Context, what string, apply func() (version string, err error)) (string, error) {
-	r.set(func() { r.attempts++ })
-	if pace.Wait(ctx, nil, r.takes); ctx.Err() != nil {
+	var takes time.Duration
+	r.set(func() { r.attempts++; takes = r.takes })
+	if pace.Wait(ctx, nil, takes); ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	r.mu.Lock()
@@ -376,23 +389,20 @@ func (r *replica) Lease(_ context.Context, namespace, name string) (*api.Lease, 
 }
 
 func (r *replica) CreateLease(_ context.Context, namespace string, l *api.Lease) error {
-	return r.putLease(namespace, l, r.leases.objects[keyOf(namespace, l.Name)] == nil)
+	return r.putLease(namespace, l, func(old *api.Lease) bool { return old == nil })
 }
 
 func (r *replica) UpdateLease(_ context.Context, namespace string, l *api.Lease) error {
-	r.mu.Lock()
-	old := r.leases.objects[keyOf(namespace, l.Name)]
-	r.mu.Unlock()
-	return r.putLease(namespace, l, old != nil && old.ResourceVersion == l.ResourceVersion)
+	return r.putLease(namespace, l, func(old *api.Lease) bool { return old != nil && old.ResourceVersion == l.ResourceVersion })
 }
 
-func (r *replica) putLease(namespace string, l *api.Lease, unchanged bool) error {
+func (r *replica) putLease(namespace string, l *api.Lease, may func(old *api.Lease) bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.fault(r.cut); err != nil {
 		return err
 	}
-	if !unchanged {
+	if !may(r.leases.objects[keyOf(namespace, l.Name)]) {
 		return apierrors.NewConflict(schema.GroupResource{}, l.Name, errors.New("changed"))
 	}
 	l.Namespace = namespace
