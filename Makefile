@@ -133,9 +133,9 @@ test: ## all tests that need only Go
 UNRACED := . cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/archtest internal/cli internal/cli/importcmd internal/cli/plugincmd internal/docstest internal/embedsize internal/release internal/typecheck plugin/compat plugin/plugintest sdk
 # Tests that write files, run guests, simulate days or compare long tables for minutes under the detector, and start
 # no goroutine that other tests do not start; and most seeds of simulations. A regular expression of -skip.
-UNRACED_TESTS := ^(TestBudgetBoundsTheFile|TestBudgetDropsTheOldest|TestChangesAreThoseThatHappened|TestCompilerLimitsStopModuleForAnHour|TestExplanations|TestFuelIsDeterministic|TestFullDiskFromStartBoundsMemory|TestFullDiskKeepsPendingChanges|TestGuardOfEveryHandler|TestGuardOfEveryHandlerInNamespaceOfPod|TestGuestAndProcessOfOneSourceAgree|TestHistoryFitsItsBudget|TestPercentileStepsBoundPoints|TestReportMatchesNaiveModel|TestSLOsEqualReports|TestStepGrowsWithLengthOfHistory)$$|^TestReadersEndWithPresentState$$/^seed=[2-7]$$|^TestSimulation$$/^seed=([4-9]|..)$$
+UNRACED_TESTS := ^(TestBudgetBoundsTheFile|TestBudgetDropsTheOldest|TestChangesAreThoseThatHappened|TestCompilerLimitsStopModuleForAnHour|TestExplanations|TestFuelIsDeterministic|TestFullDiskFromStartBoundsMemory|TestFullDiskKeepsPendingChanges|TestGuardOfEveryHandler|TestGuardOfEveryHandlerInNamespaceOfPod|TestGuestAndProcessOfOneSourceAgree|TestHistoryFitsItsBudget|TestPercentileStepsBoundPoints|TestRandomLife|TestReportMatchesNaiveModel|TestSLOsEqualReports|TestStepGrowsWithLengthOfHistory)$$|^TestReadersEndWithPresentState$$/^seed=[2-7]$$|^TestSimulation$$/^seed=([4-9]|..)$$
 # The other packages of UNRACED_TESTS, and those whose tests do less under the detector.
-RACED_IN_PART := agent/history agent/plugins agent/slo agent/stream handlers handlers/wasm pods/kube/liveness sdk/process
+RACED_IN_PART := agent/history agent/plugins agent/slo agent/stream handlers handlers/wasm pods/kube/controller pods/kube/liveness sdk/process
 # By default, a raced program sleeps for a second before it ends, and tests start hundreds.
 RACE_SLEEP_MS := 0
 .PHONY: test-race
