@@ -344,7 +344,7 @@ func TestConditions(t *testing.T) {
 			p.Spec.Liveness, p.Spec.Probes[0].Text = "", json.RawMessage(`{"none":1}`)
 		})}, policy.Accepted, "True Conflicted for some pods, probes of older policies count instead: app readiness of older"},
 		{"no room", moods[3:4], []*policy.ProbePolicy{newPolicy("shop", "web", "web", big), newPolicy("shop", "older", "web", func(p *policy.ProbePolicy) { big(p); created(5)(p) })}, policy.Programmed,
-			"False NodeFull 1 nodes have older policies of 512 KiB, the maximum: node0"},
+			"False NodeFull 1 nodes have no room for it: the namespaces of a node share 512 KiB of policies: node0"},
 		{"room", moods[3:4], []*policy.ProbePolicy{newPolicy("shop", "web", "web", big), newPolicy("shop", "newer", "web", func(p *policy.ProbePolicy) { big(p); created(5000)(p) })}, policy.Programmed, "True Programmed"},
 		{"no gate", moods[12:14], []*policy.ProbePolicy{newPolicy("shop", "web", "web", nil)}, policy.Programmed,
 			"True Programmed 2 of 2 pods do not have the readiness gate prober.dev/ready: its probes do not decide whether they are ready"},
@@ -450,7 +450,7 @@ func TestRateOfWrites(t *testing.T) {
 	})
 }
 
-// TestNothingIsWrittenWhileUncertain lets the requests for one resource fail: the nodes keep what they have.
+// TestNothingIsWrittenWhileUncertain lets the requests for one resource fail: the nodes keep their policies.
 func TestNothingIsWrittenWhileUncertain(t *testing.T) {
 	for _, c := range []struct {
 		name string

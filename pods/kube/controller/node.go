@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -120,7 +121,7 @@ func (s *state) compute(n *node) {
 	}
 }
 
-// fitting returns the policies that fit into a NodeProbes, by namespace and name. The oldest are the first to fit.
+// fitting returns the policies that fit into a NodeProbes, by namespace and name.
 func fitting(roles map[*entry]role) (fit []*entry) {
 	all := make([]*entry, 0, len(roles))
 	size := 0
@@ -129,20 +130,37 @@ func fitting(roles map[*entry]role) (fit []*entry) {
 		size += e.size + len(",")
 	}
 	if size > maxNode {
-		slices.SortFunc(all, older)
-		size = 0
-		all = slices.DeleteFunc(all, func(e *entry) bool {
-			if size+e.size+len(",") > maxNode {
-				return true
-			}
-			size += e.size + len(",")
-			return false
-		})
+		all = shared(all)
 	}
 	slices.SortFunc(all, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.policy.Namespace, b.policy.Namespace), cmp.Compare(a.policy.Name, b.policy.Name))
 	})
 	return all
+}
+
+// shared returns the policies that fit if the namespaces share the room of a node: a namespace that needs no more than
+// an equal share has it, however much the others ask for. Within a namespace the oldest are the first to fit.
+func shared(all []*entry) (fit []*entry) {
+	slices.SortFunc(all, older)
+	waiting, used := make(map[string][]*entry), make(map[string]int)
+	for _, e := range all {
+		waiting[e.policy.Namespace] = append(waiting[e.policy.Namespace], e)
+	}
+	for size := 0; len(waiting) > 0; {
+		// The namespace that would have the least with its next policy.
+		next := slices.MinFunc(slices.Collect(maps.Keys(waiting)), func(a, b string) int {
+			return cmp.Or(cmp.Compare(used[a]+waiting[a][0].size, used[b]+waiting[b][0].size), older(waiting[a][0], waiting[b][0]))
+		})
+		e := waiting[next][0]
+		if waiting[next] = waiting[next][1:]; len(waiting[next]) == 0 {
+			delete(waiting, next)
+		}
+		if room := e.size + len(","); size+room <= maxNode {
+			fit, size = append(fit, e), size+room
+			used[next] += e.size
+		}
+	}
+	return fit
 }
 
 // older orders policies from the oldest.

@@ -284,7 +284,7 @@ func (r *replica) fault(away bool) error {
 	return nil
 }
 
-// do carries out a write. what is its line in the log.
+// do carries out a write, which the log shows as what.
 func (r *replica) do(ctx context.Context, what string, apply func() (version string, err error)) (string, error) {
 	var takes time.Duration
 	r.set(func() { r.attempts++; takes = r.takes })
@@ -438,7 +438,7 @@ func newPolicy(namespace, name, app string, change func(*policy.ProbePolicy)) *p
 	return p
 }
 
-// mood is the conditions of a pod, and what they mean.
+// mood is the conditions of a pod, and their meaning.
 type mood struct {
 	gated      bool
 	conditions []v1.PodCondition

@@ -108,7 +108,7 @@ func (e *entry) programmed(pods *policy.Pods) metav1.Condition {
 			listed = append(listed, "…")
 		}
 		c.Reason = NodeFull
-		c.Message = fmt.Sprintf("%d nodes have older policies of %d KiB, the maximum: %s", len(names), maxNode>>10, strings.Join(listed, ", "))
+		c.Message = fmt.Sprintf("%d nodes have no room for it: the namespaces of a node share %d KiB of policies: %s", len(names), maxNode>>10, strings.Join(listed, ", "))
 	case len(e.nodes[pending]) > 0:
 		c.Reason, c.Message = Pending, "the agents of some nodes cannot read it yet"
 	default:

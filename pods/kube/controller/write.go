@@ -96,7 +96,7 @@ func (c *Controller) work(ctx context.Context) {
 	c.writes.Wait()
 }
 
-// turn computes what is stale, and begins the writes that may begin now. It returns when the next one may.
+// turn computes the stale nodes, and begins the writes that may begin now. It returns when the next one may.
 func (c *Controller) turn(ctx context.Context) (next time.Time) {
 	s := c.state
 	s.mu.Lock()
