@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -56,6 +57,17 @@ func AnnotationSchema(describe func(path string) string) ([]byte, error) {
 	schema := mapOf(&shape.Shape{Object: &shape.Object{Fields: kinds}}).Schema()
 	schema["$defs"] = all
 	return shape.Encode(schema)
+}
+
+// HandlerFields returns the fields of a probe in [Annotation] of which one is set: handlers, and the ones that combine
+// several checks. They are sorted.
+func HandlerFields() []string {
+	names := append(builtinNames(), "plugin")
+	for name := range shapeOf(reflect.TypeFor[severalChecks]()).Object.Fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 func mapOf(values *shape.Shape) *shape.Shape {

@@ -2,7 +2,7 @@ package main
 
 import (
 	"maps"
-	"slices"
+	"reflect"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -71,31 +71,21 @@ func crd(kind, plural, scope string, spec, status object, columns []object) obje
 	}
 }
 
-// handlers are the fields of a probe of which one is set.
-func handlers() []string {
-	names := []string{"plugin", "all", "any", "atLeast"}
-	for _, b := range declared.Builtins() {
-		names = append(names, b.Field)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // policySpec returns the schema of the spec of a ProbePolicy. probe is the schema of a probe in the annotation.
 func policySpec(probe object) object {
 	fields := probe["properties"].(object)
 	name := object{"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"} // DNS labels
 	fields["name"] = withText(name, "name of the probe within the policy")
 	fields["container"] = withText(name, "name of the container")
-	fields["kind"] = object{"type": "string", "enum": []string{"Liveness", "Readiness", "Startup"}, "description": "kind of the probe"}
+	fields["kind"] = object{"type": "string", "enum": policy.Kinds(), "description": "kind of the probe"}
 	probe["required"] = []string{"name", "container", "kind"}
 	var set []string
-	for _, field := range handlers() {
+	for _, field := range declared.HandlerFields() {
 		set = append(set, "has(self."+field+")")
 	}
 	probe["x-kubernetes-validations"] = []object{{
 		"rule":    "[" + strings.Join(set, ", ") + "].filter(x, x).size() == 1",
-		"message": "a probe has one of " + strings.Join(handlers(), ", "),
+		"message": "a probe has one of " + strings.Join(declared.HandlerFields(), ", "),
 	}}
 	return object{
 		"type": "object", "required": []string{"selector", "probes"},
@@ -138,8 +128,8 @@ func selector() object {
 // policyStatus returns the schema of the status of a ProbePolicy.
 func policyStatus() object {
 	counts := make(object)
-	for _, name := range []string{"matched", "gated", "reporting", "healthy", "failing", "unknown"} {
-		counts[name] = object{"type": "integer"}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[policy.Pods]()) {
+		counts[f.Tag.Get("json")] = object{"type": "integer"}
 	}
 	condition := make(object)
 	for _, name := range []string{"type", "status", "reason", "message"} {
@@ -159,8 +149,8 @@ func policyStatus() object {
 
 func policyColumns() (columns []object) {
 	for _, c := range []struct{ name, kind, path string }{
-		{"Accepted", "string", `.status.conditions[?(@.type=="Accepted")].status`},
-		{"Programmed", "string", `.status.conditions[?(@.type=="Programmed")].status`},
+		{policy.Accepted, "string", conditionPath(policy.Accepted)},
+		{policy.Programmed, "string", conditionPath(policy.Programmed)},
 		{"Matched", "integer", ".status.pods.matched"},
 		{"Healthy", "integer", ".status.pods.healthy"},
 		{"Failing", "integer", ".status.pods.failing"},
@@ -169,6 +159,11 @@ func policyColumns() (columns []object) {
 		columns = append(columns, object{"name": c.name, "type": c.kind, "jsonPath": c.path})
 	}
 	return columns
+}
+
+// conditionPath returns the path of the status of a condition.
+func conditionPath(name string) string {
+	return `.status.conditions[?(@.type=="` + name + `")].status`
 }
 
 // nodeSpec returns the schema of the spec of NodeProbes, which the controller alone writes.

@@ -32,6 +32,9 @@ var errNoObject = errors.New("a probe must be an object")
 // kinds has the kinds of probes by their names in a policy.
 var kinds = map[string]probe.Kind{"Liveness": probe.Liveness, "Readiness": probe.Readiness, "Startup": probe.Startup}
 
+// Kinds returns the names of the kinds of probes, sorted.
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
+
 // UnmarshalJSON implements [json.Unmarshaler]: name, container and kind stand beside the fields of the probe.
 func (p *Probe) UnmarshalJSON(text []byte) error {
 	fields := make(map[string]json.RawMessage)
@@ -112,7 +115,7 @@ func (s *Spec) Check() (errs field.ErrorList) {
 			errs = append(errs, field.Required(at.Child("container"), ""))
 		}
 		if _, known := kinds[p.Kind]; !known {
-			errs = append(errs, field.NotSupported(at.Child("kind"), p.Kind, slices.Sorted(maps.Keys(kinds))))
+			errs = append(errs, field.NotSupported(at.Child("kind"), p.Kind, Kinds()))
 			continue
 		}
 		w := p.written(root)
