@@ -97,10 +97,10 @@ func newPlan(pod *v1.Pod, labels map[string]string, policies []policy.NodePolicy
 
 // options reads the other annotations. written is the liveness mode of a policy, for a pod without that annotation. A
 // non-nil error means that no probe of the pod may be started.
-func (p *plan) options(pod *v1.Pod, written string, cfg *Config) (network *field.Error) {
+func (p *plan) options(pod *v1.Pod, written policy.Mode, cfg *Config) (network *field.Error) {
 	mode, at := p.option(pod, LivenessAnnotation, config.LivenessModes...), annotationPath(LivenessAnnotation)
-	if _, set := pod.Annotations[LivenessAnnotation]; !set && written != "" {
-		mode, at = written, field.NewPath("ProbePolicy: spec", "liveness")
+	if _, set := pod.Annotations[LivenessAnnotation]; !set && written.Name != "" {
+		mode, at = written.Name, written.Path
 	}
 	if mode != "" {
 		p.mode = liveness.Mode(mode)

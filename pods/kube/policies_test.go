@@ -191,7 +191,7 @@ func TestPolicyErrorsNameThePolicy(t *testing.T) {
 		w.wait(time.Second)
 		event := strings.Join(w.takeEvents(), "\n")
 		for _, want := range []string{
-			`ProbePolicy cache: spec.probes[ping].plugin.target.port: Invalid value: "redis"`, `ProbePolicy: spec.liveness: Forbidden: kubernetes.liveness.modes of the agent does not allow "evict"`,
+			`ProbePolicy cache: spec.probes[ping].plugin.target.port: Invalid value: "redis"`, `ProbePolicy cache: spec.liveness: Forbidden: kubernetes.liveness.modes of the agent does not allow "evict"`,
 			`ProbePolicy quick: spec.probes[ping].period: Invalid value: "20ms": kubernetes.minPeriod`, `ProbePolicy absent: spec.probes[ping]: Not found: "db"`,
 		} {
 			if !strings.Contains(event, want) {

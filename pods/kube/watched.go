@@ -113,29 +113,32 @@ func (w *watched) run(ctx context.Context) {
 func (w *watched) awaitList(ctx context.Context) {
 	reminder := time.NewTimer(2 * time.Second)
 	defer reminder.Stop()
-	for next := w.listed.Done(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-next:
-			if next != w.source.chosen.known {
-				next = w.source.chosen.known
-				continue
+	await := func(listed <-chan struct{}, what string, trouble func() error) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-listed:
+				return
+			case <-reminder.C:
+				attrs := []any{"node", w.source.cfg.Node}
+				if err := trouble(); err != nil {
+					attrs = append(attrs, "error", err.Error())
+				}
+				w.source.log.Warn("waiting for the API server to list the "+what+" of this node", attrs...)
+				reminder.Reset(time.Minute)
 			}
-			if w.source.chosen.follows() {
-				w.observeAll()
-			}
-			w.source.setSynced()
-			return
-		case <-reminder.C:
-			attrs := []any{"node", w.source.cfg.Node}
-			if _, err := w.trouble(); err != nil {
-				attrs = append(attrs, "error", err.Error())
-			}
-			w.source.log.Warn("waiting for the API server to list the pods of this node", attrs...)
-			reminder.Reset(time.Minute)
 		}
 	}
+	await(w.listed.Done(), "pods", func() error { _, err := w.trouble(); return err })
+	await(w.source.chosen.known, "policies", w.source.chosen.trouble)
+	if ctx.Err() != nil {
+		return
+	}
+	if w.source.chosen.follows() {
+		w.observeAll()
+	}
+	w.source.setSynced()
 }
 
 func (s *Source) setSynced() {

@@ -190,7 +190,7 @@ func TestKubectlGetTellsPartialAnswers(t *testing.T) {
 	}
 }
 
-// TestKubectlGetHasTheRowsOfAllNodes compares its rows with those of each agent, in all formats.
+// TestKubectlGetHasTheRowsOfAllNodes compares its rows with the rows of each agent, in all formats.
 func TestKubectlGetHasTheRowsOfAllNodes(t *testing.T) {
 	nodes := map[string]http.Handler{"a": agentWith(probeOn("shop", failingState), probeOn("db", `"result":"success","state":"success"`)), "b": agentWith(probeOn("cart", failingState))}
 	k := newCluster(t, nodes, nil)

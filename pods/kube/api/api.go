@@ -82,14 +82,7 @@ func follow(client *rest.RESTClient, resource, selector string) cache.ListerWatc
 
 // PodsOf lists the pods of a node.
 func (c *Client) PodsOf(ctx context.Context, node string) ([]v1.Pod, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, ListTimeout, errTimeout)
-	defer cancel()
-	var list v1.PodList
-	err := c.lists.Get().Resource("pods").VersionedParams(&metav1.ListOptions{FieldSelector: onNode(node)}, metav1.ParameterCodec).Do(ctx).Into(&list)
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
+	return c.listPods(ctx, "", metav1.ListOptions{FieldSelector: onNode(node)})
 }
 
 // onNode returns the field selector of the pods of a node.

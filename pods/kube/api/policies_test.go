@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/pods/kube/policy"
 )
 
-// TestPolicies checks the requests for policies, and what is read of the answers.
+// TestPolicies checks the requests for policies, and how their answers are read.
 func TestPolicies(t *testing.T) {
 	const spec = `"selector":{"matchLabels":{"app":"web"}},"probes":[{"container":"app","kind":"Readiness","name":"web","tcpSocket":{"port":80}}]`
 	c, s := connect(t, func(w http.ResponseWriter, r request) {

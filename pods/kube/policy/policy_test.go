@@ -127,9 +127,9 @@ func TestSet(t *testing.T) {
 		for i := range matched {
 			names = append(names, matched[i].Name)
 		}
-		written, liveness := policy.Written(matched)
-		if got := strings.Join(names, " "); got != c.want || liveness != c.liveness || len(written) != 2*len(names) {
-			t.Errorf("%s/%s: got %q with %q and %d probes, want %q with %q", c.namespace, c.app, got, liveness, len(written), c.want, c.liveness)
+		written, mode := policy.Written(matched)
+		if got := strings.Join(names, " "); got != c.want || mode.Name != c.liveness || len(written) != 2*len(names) {
+			t.Errorf("%s/%s: got %q with %q and %d probes, want %q with %q", c.namespace, c.app, got, mode.Name, len(written), c.want, c.liveness)
 		}
 	}
 }

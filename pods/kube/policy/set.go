@@ -67,19 +67,26 @@ func (s *Set) Namespaces(other *Set) (differ []string) {
 	return differ
 }
 
-// Written returns the probes of policies for [declared.ParseWith], and their liveness mode, "" for none. Of two
-// probes for one container and kind, and of two modes, the first counts. A path of a probe begins with the name of
-// its policy.
-func Written(policies []NodePolicy) (probes []declared.Written, liveness string) {
+// Mode is the liveness mode of a policy.
+type Mode struct {
+	Name string // "" for none
+	Path *field.Path
+}
+
+// Written returns the probes of policies for [declared.ParseWith], and their liveness mode. Of two probes for one
+// container and kind, and of two modes, the first counts. A path begins with the name of the policy.
+func Written(policies []NodePolicy) (probes []declared.Written, mode Mode) {
 	for i := range policies {
 		p := &policies[i]
-		liveness = cmp.Or(liveness, p.Liveness)
 		root := field.NewPath("ProbePolicy " + p.Name + ": spec")
+		if mode.Name == "" {
+			mode = Mode{p.Liveness, root.Child("liveness")}
+		}
 		for j := range p.Probes {
 			if _, known := kinds[p.Probes[j].Kind]; known {
 				probes = append(probes, p.Probes[j].written(root))
 			}
 		}
 	}
-	return probes, liveness
+	return probes, mode
 }

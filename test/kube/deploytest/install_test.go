@@ -182,7 +182,7 @@ func TestPodsPassPodSecurity(t *testing.T) {
 
 func TestAppliesWithoutWarnings(t *testing.T) {
 	bed.Up(t, bed.API)
-	dir := kustomization(t, "evict", "exec-api", "agent-loss", "monitoring", "policies")
+	dir := kustomization(t, "evict", "exec-api", "agent-loss", "monitoring", "policies", "kubectl")
 	for range 2 { // the second kubectl apply updates the objects
 		if _, stderr := kubectl(t, "apply", "-k", dir); len(stderr) > 0 {
 			t.Errorf("kubectl apply -k: %s", stderr)

@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-// apply runs kubectl apply on a text, and returns what it prints on stderr if it fails.
+// apply runs kubectl apply on a text, and returns its stderr if it fails.
 func apply(t *testing.T, namespace, text string) (refusal string) {
 	t.Helper()
 	var errs bytes.Buffer
